@@ -1,0 +1,1 @@
+"""ling-bench: measuring and judging a served hybrid linear-attention model."""

@@ -1,0 +1,1 @@
+"""What to ask a server, as pure and seeded plans."""
