@@ -1,0 +1,1 @@
+"""The embedded engine: a small but real hybrid linear-attention model behind an OpenAI-compatible server."""

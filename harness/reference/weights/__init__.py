@@ -1,0 +1,1 @@
+"""Weights of the embedded models: how they are made, loaded and exported."""
