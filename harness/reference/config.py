@@ -12,9 +12,9 @@ Arch = Literal["hybrid", "attention"]
 class ModelConfig:
     """Sizes and constants of one model.
 
-    Layer ``l`` is full attention (MLA) when ``(l + 1) % group_size == 0`` or when it lies in the tail that does not fill a
-    group, and linear attention (KDA) otherwise; ``group_size`` 8 gives Ling's 7:1, 1 makes every layer MLA.
-    The field names follow the published ``config.json`` of BailingMoeV3 where it has one; see ``to_published``.
+    Layer ``l`` is full attention (MLA) when ``(l + 1) % group_size == 0`` or when it lies in the tail that does not
+    fill a group, and linear attention (KDA) otherwise; ``group_size`` 8 gives Ling's 7:1, 1 makes every layer MLA.
+    ``query_rank`` None projects queries directly, without a low-rank step.
 
     Raises:
         ValueError: a size is not positive or sizes do not fit together.
@@ -47,8 +47,8 @@ class ModelConfig:
     context_length: int = 16384
 
     def __post_init__(self) -> None:
-        sizes = (self.vocab_size, self.hidden_size, self.layers, self.group_size, self.heads, self.head_dim, self.kv_rank)
-        if min(sizes) < 1 or self.context_length < 1:
+        widths = (self.vocab_size, self.hidden_size, self.heads, self.head_dim, self.kv_rank)
+        if min(*widths, self.layers, self.group_size, self.context_length) < 1:
             raise ValueError("every size must be at least 1")
         if self.conv_kernel != 4:
             raise ValueError("the short convolution has kernel 4")

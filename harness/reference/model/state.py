@@ -38,8 +38,8 @@ class LiveState:
     Attributes:
         recurrent: f32 ``[kda_layers, slots, heads, K, V]``.
         conv: f32 ``[kda_layers, slots, 3, 3 * heads * K]``: q, k, v projections before the convolution, oldest first.
-        latent: f32 ``[latent_layers, slots, capacity, kv_rank + rope_dim]``; the MTP layer's come last. Row ``i`` of the
-            MTP layer belongs to the hidden vector of token ``i`` and the embedding of token ``i + 1``.
+        latent: f32 ``[latent_layers, slots, capacity, kv_rank + rope_dim]``; the MTP layer's come last. Row ``i`` of
+            the MTP layer belongs to the hidden vector of token ``i`` and the embedding of token ``i + 1``.
         hidden: f32 ``[slots, hidden_size]``, after the final norm, of the last token; zero when there is none.
         length: i64 ``[slots]``, tokens already in the state.
     """
