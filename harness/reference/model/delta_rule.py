@@ -37,7 +37,8 @@ def chunked(q: F32, k: F32, v: F32, log_decay: F32, beta: F32, state: F32) -> F3
     total = np.cumsum(log_decay, axis=2)
     reads, keys_solve = _within_chunk(q, k, total, write)
     decay: F32 = np.exp(total)
-    solved: F32 = keys_solve @ (np.concatenate([k * decay, v], -1) * write)
+    known_and_new: F32 = np.concatenate([k * decay, v], -1)
+    solved = keys_solve @ (known_and_new * write)
     inner: F32 = reads @ solved
     from_state = np.concatenate([q * decay - inner[..., :width], solved[..., :width]], 2)
     carried: F32 = k * np.exp(total[:, :, -1:] - total)
