@@ -1,0 +1,195 @@
+"""Records to JSON and back: the one place that knows how a record looks on disk.
+
+A record is a JSON object with one key per field, enumerations by value, tuples as arrays. Reading takes any schema
+version: unknown keys are counted and left out, missing ones take the field's default, or None where None is allowed.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+import typing
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, Union
+
+import orjson
+
+from workloads.plan import Json
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T")
+Unread: TypeAlias = Counter[str]
+Reader: TypeAlias = Callable[[object, Unread], object]
+
+
+class NotReadable(ValueError):
+    """A JSON value does not hold the record it should; the message names the field."""
+
+
+def encode_line(kind: str, record: DataclassInstance, **more: Json) -> bytes:
+    """One line of history.jsonl or plan.jsonl, newline included; `more` are keys beside the record's own.
+
+    A lone surrogate (half a character, which UTF-8 cannot carry) becomes U+FFFD and the line is marked "lossy".
+    """
+    line = {"type": kind, **_own_fields(record), **more}
+    try:
+        return orjson.dumps(line, default=_plain, option=orjson.OPT_APPEND_NEWLINE)
+    except orjson.JSONEncodeError:
+        mended = {**typing.cast(dict[str, object], _without_surrogates(line)), "lossy": True}
+        return orjson.dumps(mended, default=_plain, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def encode_document(value: object) -> bytes:
+    """An indented JSON document for people to read, newline included."""
+    option = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    try:
+        return orjson.dumps(value, default=_plain, option=option)
+    except orjson.JSONEncodeError:
+        return orjson.dumps(_without_surrogates(value), default=_plain, option=option)
+
+
+def decode(kind: type[T], value: object, unread: Unread) -> T:
+    """The record of class `kind` in a parsed JSON object; keys it does not know are counted in `unread`.
+
+    Raises NotReadable when a field that has no default and may not be None is missing or of another type.
+    """
+    if not isinstance(value, Mapping):
+        raise NotReadable(f"{kind.__name__}: an object was expected, got {type(value).__name__}")
+    readers, optional = _field_readers(typing.cast(Hashable, kind))
+    known: dict[str, object] = {}
+    for name, item in value.items():
+        if name not in readers:
+            unread[f"{kind.__name__}.{name}"] += 1
+            continue
+        try:
+            known[name] = readers[name](item, unread)
+        except (TypeError, ValueError) as error:
+            raise NotReadable(f"{kind.__name__}.{name}: {error}") from error
+    for name in optional:
+        known.setdefault(name, None)
+    try:
+        return kind(**known)
+    except (TypeError, ValueError) as error:
+        raise NotReadable(f"{kind.__name__}: {error}") from error
+
+
+def _own_fields(record: DataclassInstance) -> dict[str, object]:
+    return {each.name: getattr(record, each.name) for each in fields(record)}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+
+
+def _without_surrogates(value: object) -> object:
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, Mapping):
+        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_surrogates(item) for item in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return _without_surrogates(_own_fields(value))
+    return value
+
+
+@cache
+def _field_readers(kind: type) -> tuple[dict[str, Reader], tuple[str, ...]]:
+    hints = typing.get_type_hints(kind)
+    readers = {each.name: _reader(hints[each.name]) for each in fields(kind)}
+    optional = tuple(
+        each.name
+        for each in fields(kind)
+        if each.default is MISSING and each.default_factory is MISSING and _allows_none(hints[each.name])
+    )
+    return readers, optional
+
+
+def _allows_none(hint: object) -> bool:
+    return typing.get_origin(hint) in (Union, types.UnionType) and type(None) in typing.get_args(hint)
+
+
+def _reader(hint: object) -> Reader:
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if hint in _SCALARS:
+        return _SCALARS[hint]
+    if origin in (Union, types.UnionType):
+        return _union_reader(inner)
+    if origin is tuple:
+        return _tuple_reader(_reader(inner[0]))
+    if origin is not None and issubclass(origin, Mapping):
+        return _mapping_reader(_reader(inner[1]))
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return lambda value, unread: hint(value)
+    if isinstance(hint, type) and is_dataclass(hint):
+        return lambda value, unread: decode(hint, value, unread)
+    raise TypeError(f"no reader for a field of type {hint}")
+
+
+def _union_reader(inner: tuple[object, ...]) -> Reader:
+    others = [each for each in inner if each is not type(None)]
+    if len(others) != 1 or len(others) == len(inner):
+        return lambda value, unread: value
+    read = _reader(others[0])
+    return lambda value, unread: None if value is None else read(value, unread)
+
+
+def _tuple_reader(read: Reader) -> Reader:
+    def read_tuple(value: object, unread: Unread) -> object:
+        if not isinstance(value, Sequence) or isinstance(value, str):
+            raise TypeError(f"an array was expected, got {type(value).__name__}")
+        return tuple(read(item, unread) for item in value)
+
+    return read_tuple
+
+
+def _mapping_reader(read: Reader) -> Reader:
+    def read_mapping(value: object, unread: Unread) -> object:
+        if not isinstance(value, Mapping):
+            raise TypeError(f"an object was expected, got {type(value).__name__}")
+        return {key: read(item, unread) for key, item in value.items()}
+
+    return read_mapping
+
+
+def _read_int(value: object, unread: Unread) -> object:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"a whole number was expected, got {value!r}")
+    return value
+
+
+def _read_float(value: object, unread: Unread) -> object:
+    if value is None:
+        return math.nan  # what the encoder writes for NaN and infinity
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"a number was expected, got {value!r}")
+    return float(value)
+
+
+def _read_exact(kind: type) -> Reader:
+    def read(value: object, unread: Unread) -> object:
+        if not isinstance(value, kind):
+            raise TypeError(f"{kind.__name__} was expected, got {value!r}")
+        return value
+
+    return read
+
+
+_SCALARS: dict[object, Reader] = {
+    int: _read_int,
+    float: _read_float,
+    str: _read_exact(str),
+    bool: _read_exact(bool),
+}

@@ -1,0 +1,219 @@
+"""Reading a cell back: lines to records, whatever state the harness left them in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from harness.records import (
+    CellInfo,
+    Complete,
+    CounterSample,
+    ErrorKind,
+    Invoke,
+    Outcome,
+    Record,
+    RequestError,
+)
+from harness.store import layout
+from harness.store.codec import NotReadable, Unread, decode
+from harness.store.errors import StoreError
+from harness.store.folder import RunFolder
+from harness.store.sidecar import decode_times
+
+NO_ANSWER = "the harness ended before it wrote an answer down"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellHistory:
+    """Everything one cell left behind.
+
+    info: None if the cell is unfinished. records: requests, in the order of their `invoke` lines. steps: the other
+    steps. gap: ids that may have been sent without a line (reserved, never seen, and the history was not closed).
+    torn_lines: 1 if the file ends in half a line. unreadable_lines: whole lines that could not be understood.
+    unknown_lines: lines of a type this version does not know. orphan_completes: answers without their `invoke`.
+    lost_times: requests whose token times are missing from the sidecar. lossy_lines: lines with mended characters.
+    unread_fields: keys this version does not know, counted.
+    """
+
+    cell: str
+    info: CellInfo | None
+    records: tuple[Record, ...]
+    steps: tuple[Invoke, ...]
+    counters: tuple[CounterSample, ...]
+    gap: tuple[str, ...]
+    torn_lines: int
+    unreadable_lines: int
+    unknown_lines: int
+    orphan_completes: int
+    lost_times: int
+    lossy_lines: int
+    unread_fields: Mapping[str, int]
+
+
+def read_cell(run: RunFolder, cell: str) -> CellHistory:
+    """The history of a cell, finished or not. Raises StoreError if there is none, or if its cell.json is damaged."""
+    folder = run.path / cell
+    lines = _Lines()
+    lines.read(_raw_lines(folder / layout.HISTORY))
+    info = _read_info(folder / layout.CELL, lines.unread)
+    records, lost_times = _join(lines, _read_sidecar(folder / layout.TIMES))
+    seen = lines.invokes.keys() | lines.completes.keys()
+    closed = info is not None or lines.closed
+    return CellHistory(
+        cell=cell,
+        info=info,
+        records=records,
+        steps=tuple(each for each in lines.invokes.values() if each.step != "ask"),
+        counters=tuple(lines.counters),
+        gap=() if closed else tuple(each for each in lines.reserved if each not in seen),
+        torn_lines=lines.torn,
+        unreadable_lines=lines.unreadable,
+        unknown_lines=lines.unknown,
+        orphan_completes=len(lines.completes.keys() - lines.invokes.keys()),
+        lost_times=lost_times,
+        lossy_lines=lines.lossy,
+        unread_fields=lines.unread,
+    )
+
+
+def read_raw(run: RunFolder, cell: str, request_id: str) -> bytes | None:
+    """The raw bytes of an answer; None if they were not kept."""
+    path = layout.raw_path(run.path / cell, request_id)
+    return path.read_bytes() if path.exists() else None
+
+
+@dataclass(slots=True)
+class _Lines:
+    """The lines of a history, sorted by type."""
+
+    invokes: dict[str, Invoke] = field(default_factory=dict)
+    completes: dict[str, Complete] = field(default_factory=dict)
+    wide_deltas: dict[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    counters: list[CounterSample] = field(default_factory=list)
+    reserved: dict[str, None] = field(default_factory=dict)
+    closed: bool = False
+    torn: int = 0
+    unreadable: int = 0
+    unknown: int = 0
+    lossy: int = 0
+    unread: Unread = field(default_factory=Counter)
+
+    def read(self, lines: Iterable[bytes]) -> None:
+        for line in lines:
+            try:
+                self._take(orjson.loads(line))
+            except (NotReadable, ValueError, TypeError, KeyError, AttributeError):
+                if line.endswith(b"\n"):
+                    self.unreadable += 1
+                else:
+                    self.torn += 1
+
+    def _take(self, values: dict[str, object]) -> None:
+        kind = values.pop("type")
+        self.lossy += values.pop("lossy", False) is True
+        take = _TAKERS.get(str(kind))
+        if take is None:
+            self.unknown += 1
+        else:
+            take(self, values)
+
+
+def _take_invoke(lines: _Lines, values: dict[str, object]) -> None:
+    invoke = decode(Invoke, values, lines.unread)
+    lines.invokes.setdefault(invoke.request_id, invoke)
+
+
+def _take_complete(lines: _Lines, values: dict[str, object]) -> None:
+    wide = values.pop("wide_deltas_us", [])
+    if not isinstance(wide, list):
+        raise TypeError("wide_deltas_us is not an array")
+    complete = decode(Complete, values, lines.unread)
+    lines.completes.setdefault(complete.request_id, complete)
+    lines.wide_deltas[complete.request_id] = [(int(index), int(delta_us)) for index, delta_us in wide]
+
+
+def _take_counters(lines: _Lines, values: dict[str, object]) -> None:
+    lines.counters.append(decode(CounterSample, values, lines.unread))
+
+
+def _take_reserve(lines: _Lines, values: dict[str, object]) -> None:
+    first, end = values["from"], values["to"]
+    if not isinstance(first, int) or not isinstance(end, int):
+        raise TypeError("a reserved range needs whole numbers")
+    lines.reserved.update(dict.fromkeys(f"{values['prefix']}{number}" for number in range(first, end)))
+
+
+def _take_closed(lines: _Lines, values: dict[str, object]) -> None:
+    lines.closed = True
+
+
+_TAKERS: dict[str, Callable[[_Lines, dict[str, object]], None]] = {
+    "invoke": _take_invoke,
+    "complete": _take_complete,
+    "counters": _take_counters,
+    "reserve": _take_reserve,
+    "closed": _take_closed,
+}
+
+
+def _raw_lines(path: Path) -> Iterable[bytes]:
+    try:
+        with path.open("rb") as file:
+            yield from file
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _read_info(path: Path, unread: Unread) -> CellInfo | None:
+    try:
+        return decode(CellInfo, orjson.loads(path.read_bytes()), unread)
+    except FileNotFoundError:
+        return None
+    except (OSError, NotReadable, orjson.JSONDecodeError) as error:
+        raise StoreError(f"{path} cannot be read: {error}") from error
+
+
+def _read_sidecar(path: Path) -> npt.NDArray[np.uint32]:
+    if not path.exists():
+        return np.empty(0, dtype="<u4")
+    return np.fromfile(path, dtype="<u4")
+
+
+def _join(lines: _Lines, sidecar_us: npt.NDArray[np.uint32]) -> tuple[tuple[Record, ...], int]:
+    records = []
+    lost = 0
+    for request_id, invoke in lines.invokes.items():
+        if invoke.step != "ask":
+            continue
+        complete = lines.completes.get(request_id)
+        times_ns = None
+        if complete is None:
+            complete = _unanswered(request_id)
+        elif complete.times_offset is not None:
+            times_ns = _times(complete, lines.wide_deltas[request_id], sidecar_us)
+            lost += times_ns is None
+        records.append(Record(invoke=invoke, complete=complete, event_times_ns=times_ns))
+    return tuple(records), lost
+
+
+def _unanswered(request_id: str) -> Complete:
+    error = RequestError(kind=ErrorKind.HARNESS_DIED, message=NO_ANSWER)
+    return Complete(request_id=request_id, outcome=Outcome.UNKNOWN, error=error)
+
+
+def _times(
+    complete: Complete, wide_deltas: Sequence[tuple[int, int]], sidecar_us: npt.NDArray[np.uint32]
+) -> npt.NDArray[np.int64] | None:
+    if complete.times_offset is None or complete.sent_ns is None:
+        return None
+    deltas_us = sidecar_us[complete.times_offset : complete.times_offset + complete.event_count]
+    if len(deltas_us) < complete.event_count:
+        return None
+    return decode_times(complete.sent_ns, deltas_us, wide_deltas)
