@@ -1,0 +1,214 @@
+"""Many sequential sessions as one generator: each session's next turn waits for its own answer.
+
+A cell has stages with a barrier between them: one warm-up request alone, the other warm-ups, the filling of the cache
+if asked for, then the measured sessions. The sessions do not depend on how many run at once, so cells at different
+concurrency send the same prompts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Protocol
+
+from workloads.options import WorkloadOptions
+from workloads.plan import Ask, Done, Json, Marker, Observation, Phase, Prompt, Step, Wait
+from workloads.text import SAMPLE, CountTokens
+
+GENERATOR_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One request of a session; `think_ns` passes between the previous answer and this request."""
+
+    prompt: Prompt
+    max_tokens: int
+    expected_prompt_tokens: int
+    think_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """Turns to be sent one after the other."""
+
+    turns: tuple[Turn, ...]
+
+    def __post_init__(self) -> None:
+        if not self.turns:
+            raise ValueError("a session needs at least one turn")
+
+
+class SessionFamily(Protocol):
+    """Where sessions come from: a pure function of the family's own seed, a group name and an index."""
+
+    @property
+    def name(self) -> str:
+        """The workload's name on the command line."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """Raised whenever the same spec would give other sessions."""
+        ...
+
+    @property
+    def default_turns(self) -> int:
+        """Turns of a session inside one cell."""
+        ...
+
+    def spec(self) -> Mapping[str, Json]:
+        """Everything the sessions depend on but the token counter."""
+        ...
+
+    def session(self, group: str, index: int, turns: int) -> Session:
+        """Session `index` of a group ("measure" or "warmup"); index 0 of "warmup" warms what all sessions share."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stage:
+    """Sessions between two barriers; `sessions` None means without end, made when opened."""
+
+    label: str
+    phase: Phase
+    text: str
+    sessions: tuple[Session, ...] | None
+
+    def exhausted(self, opened: int) -> bool:
+        return self.sessions is not None and opened >= len(self.sessions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionState:
+    """Where a cell stands.
+
+    opened: sessions of this stage begun. ready: (due_ns, session, turn), turns whose session is free.
+    running: requests in flight, by key.
+    """
+
+    stage: int = 0
+    announced: bool = False
+    opened: int = 0
+    ready: tuple[tuple[int, int, int], ...] = ()
+    running: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+
+class SessionGenerator:
+    """A `Generator` over the sessions of one family; see the module's text for its stages."""
+
+    def __init__(self, family: SessionFamily, options: WorkloadOptions, count: CountTokens) -> None:
+        self._family = family
+        self._options = options
+        self._sample_tokens = count(SAMPLE)
+        self._turns = options.turns if options.turns is not None else family.default_turns
+        self._opened = lru_cache(maxsize=4 * options.highest_concurrency)(self._endless_session)
+        self._stages = self._build_stages()
+
+    @property
+    def name(self) -> str:
+        return self._family.name
+
+    @property
+    def version(self) -> int:
+        return 1000 * GENERATOR_VERSION + self._family.version
+
+    def spec(self) -> Mapping[str, Json]:
+        """The family's spec, the stages' sizes, and the sample's length as a mark of the token counter."""
+        measured = self._stages[-1].sessions
+        return {
+            **self._family.spec(),
+            "requests": self._options.requests,
+            "sessions": None if measured is None else len(measured),
+            "turns": self._turns,
+            "warmups": self._options.warmups,
+            "warm_cache": self._options.warm_cache,
+            "sample_tokens": self._sample_tokens,
+        }
+
+    def start(self) -> SessionState:
+        return SessionState()
+
+    def next(
+        self, state: SessionState, observation: Observation | None, now_ns: int
+    ) -> tuple[SessionState, Step | Wait | Done]:
+        if observation is not None:
+            state = self._observed(state, observation, now_ns)
+        while True:
+            stage = self._stages[state.stage]
+            if not state.announced:
+                marker = Marker(key=f"stage.{stage.label}", text=stage.text)
+                return replace(state, announced=True), marker
+            due = min(state.ready, default=None)
+            if due is not None and due[0] <= now_ns:
+                return self._ask(state, stage, due)
+            if not stage.exhausted(state.opened):
+                return self._ask(replace(state, opened=state.opened + 1), stage, (now_ns, state.opened, 0))
+            if due is not None:
+                return state, Wait(until_ns=due[0])
+            if state.running:
+                return state, Wait()
+            if state.stage + 1 == len(self._stages):
+                return state, Done()
+            state = SessionState(stage=state.stage + 1)
+
+    def _observed(self, state: SessionState, observation: Observation, now_ns: int) -> SessionState:
+        """Free the session of an answer; its next turn is due after its think time, whatever the outcome."""
+        running = dict(state.running)
+        session, turn = running.pop(observation.key)
+        turns = self._session(self._stages[state.stage], session).turns
+        ready = state.ready
+        if turn + 1 < len(turns):
+            ready = (*ready, (now_ns + turns[turn + 1].think_ns, session, turn + 1))
+        return replace(state, running=running, ready=ready)
+
+    def _ask(self, state: SessionState, stage: _Stage, due: tuple[int, int, int]) -> tuple[SessionState, Ask]:
+        _, session, index = due
+        turn = self._session(stage, session).turns[index]
+        key = f"{stage.label}.{session:05d}.{index:03d}"
+        ask = Ask(
+            key=key,
+            prompt=turn.prompt,
+            max_tokens=turn.max_tokens,
+            session=f"{stage.label}.{session:05d}",
+            turn=index,
+            phase=stage.phase,
+            expected_prompt_tokens=turn.expected_prompt_tokens,
+        )
+        running = {**state.running, key: (session, index)}
+        return replace(state, running=running, ready=tuple(item for item in state.ready if item != due)), ask
+
+    def _session(self, stage: _Stage, index: int) -> Session:
+        return self._opened(index) if stage.sessions is None else stage.sessions[index]
+
+    def _endless_session(self, index: int) -> Session:
+        return self._family.session("measure", index, self._turns)
+
+    def _build_stages(self) -> tuple[_Stage, ...]:
+        measured = self._measured_sessions()
+        warmups = tuple(self._family.session("warmup", index, 1) for index in range(self._options.warmups))
+        stages = [
+            _Stage(label="first", phase=Phase.WARMUP, text="first warm-up request, alone", sessions=warmups[:1]),
+            _Stage(label="warmup", phase=Phase.WARMUP, text="other warm-up requests", sessions=warmups[1:]),
+        ]
+        if self._options.warm_cache and measured is not None:
+            openings = tuple(Session(turns=(replace(item.turns[0], max_tokens=1),)) for item in measured)
+            stages.append(_Stage(label="fill", phase=Phase.WARMUP, text="filling the cache", sessions=openings))
+        stages = [stage for stage in stages if stage.sessions]
+        return (*stages, _Stage(label="measure", phase=Phase.MEASURE, text="measuring", sessions=measured))
+
+    def _measured_sessions(self) -> tuple[Session, ...] | None:
+        requests = self._options.requests
+        if requests is None:
+            return None
+        turn_counts = share_turns(requests, self._turns, self._options.highest_concurrency)
+        return tuple(self._family.session("measure", index, turns) for index, turns in enumerate(turn_counts))
+
+
+def share_turns(requests: int, turns: int, concurrency: int) -> tuple[int, ...]:
+    """How many turns each session has: `turns` or fewer, so that `concurrency` sessions can run, `requests` in all."""
+    sessions = max(math.ceil(requests / turns), min(concurrency, requests))
+    base, extra = divmod(requests, sessions)
+    return tuple(base + (index < extra) for index in range(sessions))
