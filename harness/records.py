@@ -262,6 +262,7 @@ class RoundPlan:
     seed: int
     spec: Mapping[str, Json]
     digest: str
+    concurrency: int | None = None
     parent_verdict: str | None = None
 
 

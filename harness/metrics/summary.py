@@ -1,0 +1,96 @@
+"""All metrics of a cell under one roof, named as vLLM's result files name them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.metrics.cache import cache_metrics
+from harness.metrics.cell import MeasuredCell, MetricOptions, measured_cell
+from harness.metrics.goodput import goodput_metrics
+from harness.metrics.latency import latency_metrics
+from harness.metrics.load import FailureGroup, failure_groups, load_metrics
+from harness.metrics.throughput import throughput_metrics
+from harness.metrics.tokens import token_metrics
+from harness.records import CellInfo, Metric, Record
+from workloads.plan import Json
+
+METRICS: Mapping[str, Callable[[MeasuredCell], tuple[Metric, ...]]] = {
+    "throughput": throughput_metrics,
+    "goodput": goodput_metrics,
+    "latency": latency_metrics,
+    "tokens": token_metrics,
+    "cache": cache_metrics,
+    "load": load_metrics,
+}
+WHOLE_UNITS = frozenset({"requests", "tokens", "events", "connections"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellSummary:
+    """The figures of one cell; `concurrency`, `workload` and `cache_mode` are None where nothing recorded them."""
+
+    cell: str
+    workload: str | None
+    concurrency: int | None
+    cache_mode: str | None
+    finished: bool
+    metrics: tuple[Metric, ...]
+    failures: tuple[FailureGroup, ...]
+    warnings: tuple[str, ...]
+
+    def metric(self, name: str) -> Metric | None:
+        """The metric of that name; None if it was not computed."""
+        return next((each for each in self.metrics if each.name == name), None)
+
+    def value(self, name: str) -> float | None:
+        """The value of a metric; None if it was not computed or could not be had."""
+        metric = self.metric(name)
+        return None if metric is None else metric.value
+
+    def as_json(self) -> dict[str, Json]:
+        """One flat object: what the cell is, then every metric by name."""
+        return {
+            "cell": self.cell,
+            "workload": self.workload,
+            "concurrency": self.concurrency,
+            "cache_mode": self.cache_mode,
+            "finished": self.finished,
+            **{each.name: _number(each) for each in self.metrics},
+            "failures": [
+                {"reason": each.reason, "count": each.count, "example": each.example} for each in self.failures
+            ],
+            "warnings": list(self.warnings),
+        }
+
+
+def summarise_cell(
+    records: Sequence[Record],
+    info: CellInfo | None,
+    options: MetricOptions,
+    *,
+    cell: str,
+    workload: str | None = None,
+    concurrency: int | None = None,
+    warnings: Sequence[str] = (),
+) -> CellSummary:
+    """Every metric of a cell from its records.
+
+    `workload` and `concurrency` describe an unfinished cell, whose `info` is None; `warnings` come before its own.
+    """
+    measured = measured_cell(records, info, options)
+    return CellSummary(
+        cell=cell,
+        workload=workload if info is None else info.workload,
+        concurrency=concurrency if info is None else info.concurrency,
+        cache_mode=None if info is None else info.cache_mode,
+        finished=info is not None,
+        metrics=tuple(metric for family in METRICS.values() for metric in family(measured)),
+        failures=failure_groups(measured.measured),
+        warnings=(*warnings, *(() if info is None else info.warnings)),
+    )
+
+
+def _number(metric: Metric) -> float | int | None:
+    value = metric.value
+    return int(value) if value is not None and metric.unit in WHOLE_UNITS and float(value).is_integer() else value
