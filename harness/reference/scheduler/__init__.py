@@ -1,0 +1,1 @@
+"""Which sequences run, when, and on what memory; and the engine step that runs them."""
