@@ -13,6 +13,7 @@ test: $(VENV)/.ready
 
 check: $(VENV)/.ready
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 # Real engines, a browser and minutes-long tests: tests/servers/install.sh brings what they need.

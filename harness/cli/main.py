@@ -1,0 +1,100 @@
+"""The entry point: a group whose commands are imported only when they run, so that `--help` stays fast."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from dataclasses import dataclass
+
+import click
+
+from harness.cli.exits import Exit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandEntry:
+    """Where a command lives and what the overview says of it."""
+
+    section: str
+    target: str
+    summary: str
+
+
+SECTIONS = ("Measure", "Verify", "Plan", "Records", "Engine")
+COMMANDS = {
+    "sweep": CommandEntry(
+        section="Measure",
+        target="harness.cli.sweep:sweep",
+        summary="Measure an endpoint at several concurrency levels.",
+    ),
+    "report": CommandEntry(
+        section="Records",
+        target="harness.cli.records:report",
+        summary="Rebuild tables, plots and page of finished runs.",
+    ),
+    "list": CommandEntry(
+        section="Records",
+        target="harness.cli.records:list_command",
+        summary="Show the runs of a result folder.",
+    ),
+    "serve": CommandEntry(
+        section="Engine",
+        target="harness.cli.serve:serve",
+        summary="Run the embedded engine alone on a port.",
+    ),
+}
+
+
+class LazyGroup(click.Group):
+    """A click group that knows its commands' names and summaries without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module, _, attribute = entry.target.partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for section in SECTIONS:
+            rows = [(name, entry.summary) for name, entry in COMMANDS.items() if entry.section == section]
+            if rows:
+                with formatter.section(section):
+                    formatter.write_dl(rows)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="ling-bench", prog_name="ling-bench")
+def ling_bench() -> None:
+    """Qualify a served hybrid linear-attention model before it takes traffic.
+
+    Without --base-url (and without OPENAI_BASE_URL) commands run against the embedded engine: a real but tiny hybrid
+    model in numpy, for trying things out. No figure of it says anything about a real model.
+    """
+
+
+def main() -> None:
+    """Run the command line and leave with the exit codes of the conventions."""
+    try:
+        code = ling_bench.main(standalone_mode=False)
+    except click.exceptions.Exit as error:
+        code = error.exit_code
+    except click.UsageError as error:
+        error.show()
+        code = Exit.USAGE
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted", err=True)
+        code = Exit.INTERRUPTED
+    sys.exit(code if isinstance(code, int) else Exit.PASS)
+
+
+if __name__ == "__main__":
+    main()

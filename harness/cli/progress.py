@@ -1,0 +1,71 @@
+"""Progress on stderr: a tqdm bar on a terminal, a plain line every few seconds elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Never
+
+import click
+from tqdm import tqdm
+
+from harness.drive.cell import CellSpec
+from harness.records import CellInfo, Complete, Invoke, Outcome
+
+PLAIN_INTERVAL_S = 5.0
+
+
+class SweepProgress:
+    """Requests done, tokens per second, failures and time left of the cell that is running."""
+
+    def __init__(self) -> None:
+        self._bar: tqdm[Never] | None = None
+        self._level = ""
+        self._total: int | None = None
+        self._started_s = self._told_s = 0.0
+        self._done = self._failed = self._tokens = 0
+
+    def cell_started(self, spec: CellSpec, requests: int | None) -> None:
+        self._level = f"{spec.workload}, concurrency {spec.concurrency}"
+        self._total = requests
+        self._started_s = self._told_s = time.monotonic()
+        self._done = self._failed = self._tokens = 0
+        if sys.stderr.isatty():
+            self._bar = tqdm(total=requests, desc=self._level, unit="req", leave=False, dynamic_ncols=True)
+
+    def request_finished(self, invoke: Invoke, complete: Complete) -> None:
+        self._done += 1
+        self._failed += complete.outcome is not Outcome.OK
+        self._tokens += complete.output_tokens if complete.output_tokens is not None else 0
+        if self._bar is not None:
+            self._bar.update(1)
+            self._bar.set_postfix_str(self._rates(), refresh=False)
+        elif time.monotonic() - self._told_s >= PLAIN_INTERVAL_S:
+            self._told_s = time.monotonic()
+            click.echo(f"{self._level}: {self._counts()}, {self._rates()}{self._time_left()}", err=True)
+
+    def cell_finished(self, info: CellInfo) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+        elapsed_s = time.monotonic() - self._started_s
+        click.echo(f"{self._level}: {self._counts()} in {elapsed_s:.1f} s, {self._rates()}", err=True)
+
+    def close(self) -> None:
+        """Put the terminal back in order after an interruption."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+    def _counts(self) -> str:
+        return f"{self._done} requests" if self._total is None else f"{self._done}/{self._total} requests"
+
+    def _rates(self) -> str:
+        elapsed_s = max(time.monotonic() - self._started_s, 1e-9)
+        return f"{self._tokens / elapsed_s:.1f} tok/s, {self._failed} failed"
+
+    def _time_left(self) -> str:
+        if self._total is None or not self._done:
+            return ""
+        left_s = (time.monotonic() - self._started_s) / self._done * (self._total - self._done)
+        return f", about {left_s:.0f} s left"

@@ -1,0 +1,153 @@
+"""`ling-bench sweep`: the options, their checks, and their help."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+from click.core import ParameterSource
+
+from harness.cli.options import CACHE_MODES, SweepOptions, parse_concurrency, parse_note
+from harness.cli.running import run_async
+from harness.cli.sweep_run import SweepRequest, run_sweep
+from harness.metrics import parse_goodput, parse_percentiles
+from workloads import WORKLOADS
+from workloads.plan import Json
+
+CACHE_HELP = (
+    "cold: cold at the start of a cell, by a nonce before the first prompt token; turns within a session still hit. "
+    "warm: every session's opening prompt is sent once before measuring. keep: no nonce, the cache is left as it is."
+)
+
+# What may be typed beside --resume; everything else belongs to the plan that the run already has.
+RESUME_OPTIONS = ("base_url", "api_key", "headers", "notes", "result_dir", "report_dir", "resume", "as_json")
+
+
+@click.command("sweep")
+@click.option("--concurrency", "--max-concurrency", default=None, help="Levels, such as 1,8,32; one cell each.")
+@click.option("--base-url", "--url", default=None, help="Server, with or without /v1. [env: OPENAI_BASE_URL]")
+@click.option("--model", default=None, help="Model to ask; default: the only one served.")
+@click.option("--endpoint-type", type=click.Choice(["chat", "completions"]), default="chat", show_default=True)
+@click.option("--api-key", envvar="OPENAI_API_KEY", default=None, help="Bearer key; never saved. [env: OPENAI_API_KEY]")
+@click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Extra request header; repeatable.")
+@click.option(
+    "--dataset-name", "--workload", type=click.Choice(sorted(WORKLOADS)), default="agent", show_default=True,
+    help="What to ask.",
+)  # fmt: skip
+@click.option("--num-prompts", "--request-count", type=int, default=None, help="Measured requests of each cell.")
+@click.option("--duration", "duration_s", type=float, default=None, help="Stop asking after this many seconds a cell.")
+@click.option(
+    "--num-warmups", "--warmup-requests", type=int, default=4, show_default=True, help="Left out of every metric."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="The same seed asks the same.")
+@click.option("--cache", type=click.Choice(CACHE_MODES), default="cold", show_default=True, help=CACHE_HELP)
+@click.option(
+    "--input-len", "--random-input-len", "input_tokens", type=int, default=None, help="Prompt tokens aimed at."
+)
+@click.option(
+    "--output-len",
+    "--random-output-len",
+    "output_tokens",
+    type=int,
+    default=None,
+    help="Output tokens asked for at most.",
+)
+@click.option("--turns", type=int, default=None, help="agent: turns of each session within a cell.")
+@click.option("--think-time", "think_time_s", type=float, default=0.0, help="agent: median seconds before a turn.")
+@click.option("--ignore-eos", is_flag=True, help="Send ignore_eos, so that every answer has its full length.")
+@click.option("--temperature", type=float, default=0.0, show_default=True)
+@click.option("--top-p", type=float, default=None)
+@click.option("--top-k", type=int, default=None)
+@click.option(
+    "--extra-body", "--extra-request-body", default=None, metavar="JSON", help="More fields of every request."
+)
+@click.option("--goodput", multiple=True, metavar="NAME:MS", help="Objectives, such as ttft:500 tpot:50 e2el:30000.")
+@click.option("--metric-percentiles", default="50,90,99", show_default=True)
+@click.option("--tokenizer", default=None, metavar="PATH", help="tokenizer.json that sizes prompts and counts outputs.")
+@click.option("--max-tokens-total", type=int, default=None, help="Cap on prompt and output tokens of the whole run.")
+@click.option("--connect-timeout", "connect_timeout_s", type=float, default=10.0, show_default=True, help="Seconds.")
+@click.option("--first-byte-timeout", "first_byte_timeout_s", type=float, default=600.0, show_default=True)
+@click.option("--stall-timeout", "stall_timeout_s", type=float, default=120.0, show_default=True)
+@click.option("--request-timeout", "request_timeout_s", type=float, default=3600.0, show_default=True)
+@click.option("--note", "notes", multiple=True, metavar="KEY=VALUE", help="Record what HTTP cannot show; repeatable.")
+@click.option("--result-dir", type=click.Path(path_type=Path, file_okay=False), default=Path("results"))
+@click.option("--report-dir", type=click.Path(path_type=Path, file_okay=False), default=Path("reports"))
+@click.option("--resume", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Complete this run.")
+@click.option("--dry-run", is_flag=True, help="Print the cost in requests and tokens, then stop.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON instead of the table.")
+@click.pass_context
+def sweep(context: click.Context, /, **given: object) -> int:
+    """Measure an endpoint at several concurrency levels.
+
+    Each level is one cell of streamed requests against a cold cache, with warm-up requests that are left out. The table
+    goes to stdout, the run folder is its last line; progress goes to stderr.
+    """
+    request = _request(context, given)
+    return run_async(lambda: run_sweep(request))
+
+
+def _request(context: click.Context, given: Mapping[str, object]) -> SweepRequest:
+    """Check what was typed; every mistake is a UsageError before anything is sent."""
+    if given["resume"] is not None:
+        _refuse_plan_options(context)
+    try:
+        options = None if given["resume"] is not None else _options(given)
+        notes = dict(parse_note(text) for text in _texts(given["notes"]))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    own = {name: given[name] for name in RESUME_OPTIONS if name != "notes"}
+    return SweepRequest(
+        options=options,
+        notes=notes,
+        argv=tuple(sys.argv),
+        environment=dict(os.environ),
+        dry_run=bool(given["dry_run"]),
+        **own,  # type: ignore[arg-type]
+    )
+
+
+def _refuse_plan_options(context: click.Context) -> None:
+    """A resumed run keeps its plan: say so instead of ignoring what was typed."""
+    for name in context.params:
+        typed = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if typed and name not in RESUME_OPTIONS:
+            raise click.UsageError(f"--resume keeps the run's own plan; leave --{name.replace('_', '-')} out")
+
+
+def _options(given: Mapping[str, object]) -> SweepOptions:
+    if given["concurrency"] is None:
+        raise ValueError("--concurrency is missing; write for example --concurrency 1,8,32")
+    checked: dict[str, object] = {
+        "concurrency": parse_concurrency(str(given["concurrency"])),
+        "sampling": _sampling(given),
+        "goodput": parse_goodput(_texts(given["goodput"])),
+        "metric_percentiles": parse_percentiles(str(given["metric_percentiles"])),
+    }
+    return SweepOptions.from_json({**given, **checked})
+
+
+def _sampling(given: Mapping[str, object]) -> dict[str, Json]:
+    """Body fields of every request; --extra-body wins over the options it repeats."""
+    chosen = {name: given[name] for name in ("temperature", "top_p", "top_k") if given[name] is not None}
+    if given["ignore_eos"]:
+        chosen["ignore_eos"] = True
+    text = given["extra_body"]
+    try:
+        extra = json.loads(str(text)) if text is not None else {}
+    except json.JSONDecodeError as error:
+        raise ValueError(f"--extra-body is not JSON: {error}") from None
+    if not isinstance(extra, dict):
+        raise ValueError('--extra-body must be a JSON object, such as {"min_p": 0.1}')
+    reserved = sorted({"model", "messages", "prompt", "stream", "max_tokens"} & set(extra))
+    if reserved:
+        raise ValueError(f"--extra-body may not set {', '.join(reserved)}: the sweep sets it itself")
+    return {**chosen, **extra}  # type: ignore[dict-item]
+
+
+def _texts(value: object) -> Sequence[str]:
+    assert isinstance(value, tuple)
+    return [str(item) for item in value]

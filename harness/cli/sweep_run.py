@@ -1,0 +1,214 @@
+"""What `sweep` does once its options are settled: identify, plan, ask, measure, report."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import orjson
+
+from harness.cli.budget import SweepPlan, plan_sweep
+from harness.cli.counting import Counting, by_characters, by_server, by_tokenizer_file
+from harness.cli.exits import Exit, NothingMeasured
+from harness.cli.options import SweepOptions
+from harness.cli.progress import SweepProgress
+from harness.cli.provenance import clock_facts, host_facts, versions
+from harness.cli.target import (
+    EMBEDDED,
+    Access,
+    EndpointChoice,
+    chosen_endpoint,
+    describe,
+    identify,
+    make_target,
+    parse_access,
+    planned_endpoint,
+)
+from harness.clock import MonotonicClock
+from harness.drive import run_round
+from harness.endpoint.client import Client
+from harness.endpoint.secret import redact_argv
+from harness.endpoint.target import Target, Timeouts
+from harness.records import SCHEMA_VERSION, RunInfo, TargetInfo
+from harness.store import RunFolder, StoreError, new_run_id
+
+CLOCK = MonotonicClock()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepRequest:
+    """A checked command line; `options` is None when a run is resumed, which brings its own."""
+
+    options: SweepOptions | None
+    base_url: str | None
+    api_key: str | None
+    headers: Sequence[str]
+    notes: Mapping[str, str]
+    result_dir: Path
+    report_dir: Path
+    resume: Path | None
+    dry_run: bool
+    as_json: bool
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+async def run_sweep(request: SweepRequest) -> int:
+    """Carry a sweep out, from the first line on stderr to the last on stdout; returns the exit code."""
+    access = parse_access(request.api_key, request.headers)
+    if request.resume is not None:
+        return await _resume(request, request.resume, access)
+    assert request.options is not None
+    if request.dry_run:
+        return _dry_run(request, request.options)
+    with _announced(request.base_url, request.environment) as choice:
+        target, info, counting = await _prepare(choice, access, request.options)
+        plan = plan_sweep(request.options, counting)
+        click.echo(plan.describe(), err=True)
+        _warn_of_length(plan, info)
+        with _stored(RunFolder.create, request.result_dir, _run_info(request, request.options, info, plan)) as run:
+            return await _measure(request, run, plan, target)
+
+
+def _dry_run(request: SweepRequest, options: SweepOptions) -> int:
+    """Print the target and the cost; nothing is started and nothing is sent."""
+    click.echo(planned_endpoint(request.base_url, request.environment), err=True)
+    counting = by_tokenizer_file(options.tokenizer) if options.tokenizer is not None else by_characters()
+    click.echo(plan_sweep(options, counting).describe())
+    return Exit.PASS
+
+
+async def _resume(request: SweepRequest, folder: Path, access: Access) -> int:
+    """Complete a run: finished cells stay, the others are asked again under a new nonce."""
+    with _stored(RunFolder.open, folder) as run:
+        was = run.info.target
+        options = SweepOptions.from_json(run.info.options)
+        base_url = request.base_url if request.base_url is not None or was.chosen_by == EMBEDDED else was.base_url
+        with _announced(base_url, {} if was.chosen_by == EMBEDDED else request.environment) as choice:
+            target, info, counting = await _prepare(choice, access, options)
+            if (info.engine, info.model) != (was.engine, was.model):
+                raise click.UsageError(
+                    f"{folder} was measured on {was.model} ({was.engine}), this is {info.model} ({info.engine})"
+                )
+            return await _measure(request, run, plan_sweep(options, counting), target)
+
+
+@contextlib.contextmanager
+def _announced(base_url: str | None, environment: Mapping[str, str]) -> Iterator[EndpointChoice]:
+    """Name the target before anything is started or sent."""
+    click.echo(planned_endpoint(base_url, environment), err=True)
+    with chosen_endpoint(base_url, environment) as choice:
+        yield choice
+
+
+async def _prepare(
+    choice: EndpointChoice, access: Access, options: SweepOptions
+) -> tuple[Target, TargetInfo, Counting]:
+    """Identify the server, settle the model and how prompts are sized."""
+    timeouts = Timeouts(
+        connect_s=options.connect_timeout_s,
+        first_byte_s=options.first_byte_timeout_s,
+        stall_s=options.stall_timeout_s,
+        total_s=options.request_timeout_s,
+    )
+    asked = options.model if options.model is not None else ""
+    async with Client(make_target(choice, access, asked, options.endpoint_type, timeouts), CLOCK) as client:
+        discovery, model = await identify(client, options.model)
+        if options.tokenizer is not None:
+            counting = by_tokenizer_file(options.tokenizer)
+        else:
+            counting = await by_server(client)
+    target = make_target(choice, access, model.name, options.endpoint_type, timeouts)
+    return target, describe(choice, discovery, model, options.endpoint_type), counting
+
+
+def _warn_of_length(plan: SweepPlan, info: TargetInfo) -> None:
+    longest = plan.cost.longest_prompt_tokens
+    if info.max_model_len is not None and longest > info.max_model_len:
+        click.echo(
+            f"warning: prompts of about {longest:,} tokens against a context of {info.max_model_len:,};"
+            " the server may refuse them (--input-len makes them shorter)",
+            err=True,
+        )
+
+
+def _run_info(request: SweepRequest, options: SweepOptions, info: TargetInfo, plan: SweepPlan) -> RunInfo:
+    now = CLOCK.utc_now()
+    counting: dict[str, str] = {"lengths_by": plan.counting.source}
+    return RunInfo(
+        schema_version=SCHEMA_VERSION,
+        run_id=new_run_id(now, options.dataset_name, info.model, secrets.token_hex(3)),
+        command="sweep",
+        argv=redact_argv(request.argv),
+        started_utc=now.isoformat(),
+        clock=clock_facts(CLOCK),
+        versions=versions(),
+        host=host_facts(),
+        target=info,
+        seed=options.seed,
+        options={**options.as_json(), **counting},
+        goodput=options.goodput,
+        notes=request.notes,
+    )
+
+
+@contextlib.contextmanager
+def _stored(opener: object, *arguments: object) -> Iterator[RunFolder]:
+    """Open or create a run folder; trouble with the disk is a message, not a traceback."""
+    try:
+        assert callable(opener)
+        with opener(*arguments) as run:
+            yield run
+    except StoreError as error:
+        raise NothingMeasured(str(error)) from None
+
+
+async def _measure(request: SweepRequest, run: RunFolder, plan: SweepPlan, target: Target) -> int:
+    """Run every cell that is not finished yet, then measure and report what is there."""
+    progress = SweepProgress()
+    try:
+        async with Client(target, CLOCK) as client:
+            for spec in plan.cells:
+                if not run.is_finished(spec.cell):
+                    await run_round(run, spec, plan.generator, client, CLOCK, progress)
+    except asyncio.CancelledError:
+        progress.close()
+        click.echo(f"interrupted; complete it with: ling-bench sweep --resume {run.path}", err=True)
+        raise
+    return _conclude(request, run)
+
+
+def _conclude(request: SweepRequest, run: RunFolder) -> int:
+    """Derive the figures, draw the report, print the table; the run folder is the last line of stdout."""
+    from harness.report.build import build_report
+    from harness.report.derive import derive
+    from harness.report.terminal import sweep_table
+
+    summary = derive(run)
+    files = build_report([run.path], request.report_dir / run.info.run_id)
+    click.echo(f"report: {files.index_html}", err=True)
+    if request.as_json:
+        click.echo(orjson.dumps(summary.as_json(), option=orjson.OPT_INDENT_2).decode())
+    else:
+        click.echo(sweep_table(summary))
+        click.echo(str(run.path))
+    if not any(cell.value("completed") for cell in summary.cells):
+        click.echo(f"every request failed: {_reasons(summary.cells)}", err=True)
+        return Exit.FAIL
+    return Exit.PASS
+
+
+def _reasons(cells: Sequence[object]) -> str:
+    """Why requests failed, most frequent first."""
+    counts: dict[str, int] = {}
+    for cell in cells:
+        failures = getattr(cell, "failures", {})
+        for reason, count in failures.items():
+            counts[reason] = counts.get(reason, 0) + count
+    ranked = sorted(counts.items(), key=lambda item: -item[1])
+    return "; ".join(f"{count} x {reason}" for reason, count in ranked) if ranked else "no request was sent"
