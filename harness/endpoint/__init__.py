@@ -1,0 +1,1 @@
+"""Everything that talks to a server: requests, raw answers, their meaning, discovery and counters."""

@@ -1,0 +1,219 @@
+"""The client: requests go out, raw answers come back, trouble is data."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import Literal, Self, cast
+from weakref import WeakSet
+
+import aiohttp
+import orjson
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.connector import Connection
+from yarl import URL
+
+from harness.clock import Clock
+from harness.endpoint.encode import EncodedRequest
+from harness.endpoint.errors import EndpointError, error_message, retry_after_s
+from harness.endpoint.exchange import Exchange, short_message
+from harness.endpoint.limits import raise_file_limit
+from harness.endpoint.raw import RawAnswer
+from harness.endpoint.target import Target
+from harness.endpoint.transport import CURRENT_EXCHANGE, connector, lean_path_works, request_class
+from harness.endpoint.watch import Watch
+from harness.records import ErrorKind, RequestError
+from workloads.plan import Json
+
+_OPENED_AT_ONCE = 64
+_SIDE_REQUEST_S = 30.0
+
+
+class Client:
+    """Talks to one target; use it as an async context manager.
+
+    transport: the receive path that the self-test chose on entering, "lean" or "stock".
+    """
+
+    transport: Literal["lean", "stock"]
+
+    def __init__(self, target: Target, clock: Clock) -> None:
+        self.target = target
+        self._clock = clock
+        self._secrets = target.secrets()
+        self._root = URL(target.base.root, encoded=True)
+        self._pooled: WeakSet[ResponseHandler] = WeakSet()
+        self._request_class = request_class(clock.now_ns, self._pooled)
+        self._watch = Watch(clock, target.timeouts)
+        self._side_timeout = aiohttp.ClientTimeout(total=_SIDE_REQUEST_S, connect=target.timeouts.connect_s)
+
+    async def __aenter__(self) -> Self:
+        lean = await lean_path_works(self._clock.now_ns)
+        self.transport = "lean" if lean else "stock"
+        self._session = self._open_session(lean=lean, single_use=False)
+        self._single_use = self._open_session(lean=lean, single_use=True)
+        self._watch.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._watch.stop()
+        await self._session.close()
+        await self._single_use.close()
+
+    def _open_session(self, *, lean: bool, single_use: bool) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=connector(self._clock.now_ns, lean=lean, single_use=single_use),
+            request_class=self._request_class,
+            headers={"Accept-Encoding": "identity", **self.target.request_headers()},
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None, connect=self.target.timeouts.connect_s),
+        )
+
+    def _url(self, path: str) -> URL:
+        return URL(f"{self._root}{path}", encoded=True)
+
+    # -- requests that are measured
+
+    async def send(self, request: EncodedRequest, *, on_cancel: Callable[[RawAnswer], None] | None = None) -> RawAnswer:
+        """Send a request and wait for the end of its answer; trouble of the server or the network is in the result.
+
+        If the calling task is cancelled, `on_cancel` gets what came so far (error kind CANCELLED) before the
+        cancellation goes on. A pooled connection found dead before any byte of the answer is replaced once by a new one
+        and counted in `retries`; nothing else is retried, and no redirect is followed.
+        """
+        exchange = Exchange()
+        token = CURRENT_EXCHANGE.set(exchange)
+        try:
+            error = await self._attempt(self._session, request, exchange)
+            if error is not None and error.kind is ErrorKind.DISCONNECTED and exchange.reused and exchange.untouched:
+                exchange.restart()
+                exchange.retries += 1
+                error = await self._attempt(self._single_use, request, exchange)
+        except asyncio.CancelledError:
+            if on_cancel is not None:
+                cancelled = RequestError(kind=ErrorKind.CANCELLED, message="the request was cancelled by us")
+                on_cancel(exchange.answer(self._clock.now_ns(), cancelled, self._secrets))
+            raise
+        finally:
+            CURRENT_EXCHANGE.reset(token)
+        return self._finish(exchange, error)
+
+    async def _attempt(
+        self, session: aiohttp.ClientSession, request: EncodedRequest, exchange: Exchange
+    ) -> RequestError | None:
+        """Fill `exchange` from one attempt; the error is None if the answer came to its end."""
+        async with self._watch.over(exchange) as watched:
+            try:
+                async with session.post(
+                    self._url(request.path), data=request.body, headers=request.headers, allow_redirects=False
+                ) as response:
+                    exchange.keep_head(response.status, response.headers)
+                    await self._read(response, exchange)
+            except (aiohttp.ClientError, OSError) as trouble:
+                return self._trouble(trouble, exchange)
+            return None
+        return watched.error
+
+    async def _read(self, response: aiohttp.ClientResponse, exchange: Exchange) -> None:
+        """Wait for the end of the body; on the lean path nothing but the end comes this way."""
+        while piece := await response.content.readany():
+            if exchange.framing is None:
+                exchange.arrivals_ns.append(self._clock.now_ns())
+                exchange.pieces.append(piece)
+
+    def _trouble(self, trouble: Exception, exchange: Exchange) -> RequestError:
+        message = short_message(f"{type(trouble).__name__}: {trouble}", self._secrets)
+        if isinstance(trouble, aiohttp.ConnectionTimeoutError):
+            return RequestError(kind=ErrorKind.CONNECT_TIMEOUT, message=message)
+        if isinstance(trouble, aiohttp.ClientConnectorError | aiohttp.InvalidURL):
+            return RequestError(kind=ErrorKind.CONNECT, message=message)
+        broken = isinstance(trouble, aiohttp.ClientResponseError) or exchange.bad_framing is not None
+        return RequestError(kind=ErrorKind.GARBAGE if broken else ErrorKind.DISCONNECTED, message=message)
+
+    def _finish(self, exchange: Exchange, error: RequestError | None) -> RawAnswer:
+        answer = exchange.answer(self._clock.now_ns(), error, self._secrets)
+        if answer.http_status is None or 200 <= answer.http_status < 300:
+            return answer
+        return replace(answer, error=self._status_error(answer.http_status, answer.headers, answer.body))
+
+    def _status_error(self, status: int, headers: Mapping[str, str], body: bytes) -> RequestError:
+        if 300 <= status < 400:
+            message = f"redirect to {headers.get('location', 'nowhere')} was not followed"
+        else:
+            message = error_message(body)
+        return RequestError(
+            kind=ErrorKind.HTTP_STATUS,
+            message=short_message(message, self._secrets),
+            http_status=status,
+            retry_after_s=retry_after_s(headers, self._clock.utc_now()),
+        )
+
+    # -- connections opened before a cell
+
+    async def open_connections(self, count: int) -> int:
+        """Have `count` connections in the pool and return how many there are; the file limit is raised if it can be."""
+        opened: list[Connection] = []
+        possible = raise_file_limit(count)
+        try:
+            while len(opened) < possible:
+                batch = min(_OPENED_AT_ONCE, possible - len(opened))
+                results = await asyncio.gather(*(self._connect() for _ in range(batch)), return_exceptions=True)
+                made = [result for result in results if isinstance(result, Connection)]
+                opened.extend(made)
+                if len(made) < batch:
+                    break
+            return len(opened)
+        finally:
+            for connection in opened:
+                connection.release()
+
+    async def _connect(self) -> Connection:
+        made_for = self._request_class("GET", self._root, loop=asyncio.get_running_loop())
+        pool = self._session.connector
+        if pool is None:
+            raise RuntimeError("the client is closed")
+        connection = await pool.connect(made_for, traces=[], timeout=self._session.timeout)
+        if connection.protocol is not None:
+            self._pooled.add(connection.protocol)
+        return connection
+
+    # -- side requests: discovery, counters, tokenizing
+
+    async def get_text(self, path: str) -> str:
+        """The body of a GET; EndpointError on any trouble, a status other than 2xx included."""
+        return (await self._side_request("GET", path, None)).decode("utf-8", errors="replace")
+
+    async def get_json(self, path: str) -> Json:
+        """The JSON of a GET; EndpointError on any trouble."""
+        return self._json(path, await self._side_request("GET", path, None))
+
+    async def post_json(self, path: str, body: Json) -> Json:
+        """The JSON answer to a POST of JSON; EndpointError on any trouble."""
+        return self._json(path, await self._side_request("POST", path, orjson.dumps(body)))
+
+    def _json(self, path: str, body: bytes) -> Json:
+        try:
+            return cast(Json, orjson.loads(body))
+        except orjson.JSONDecodeError:
+            raise EndpointError(RequestError(kind=ErrorKind.GARBAGE, message=f"{path} did not give JSON")) from None
+
+    async def _side_request(self, method: str, path: str, body: bytes | None) -> bytes:
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        try:
+            async with self._session.request(
+                method, self._url(path), data=body, headers=headers, allow_redirects=False, timeout=self._side_timeout
+            ) as response:
+                content = await response.read()
+                status, seen = response.status, {name.lower(): value for name, value in response.headers.items()}
+        except TimeoutError:
+            message = f"{path} gave no answer within {_SIDE_REQUEST_S:g} s"
+            raise EndpointError(RequestError(kind=ErrorKind.TOTAL_TIMEOUT, message=message)) from None
+        except (aiohttp.ClientError, OSError) as trouble:
+            raise EndpointError(self._trouble(trouble, Exchange())) from None
+        if not 200 <= status < 300:
+            raise EndpointError(self._status_error(status, seen, content))
+        return content

@@ -1,0 +1,121 @@
+"""One request and what has come back for it so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import accumulate
+
+from harness.endpoint.chunked import ChunkedBody, FramingError
+from harness.endpoint.raw import RawAnswer
+from harness.endpoint.secret import Secret, redact
+from harness.records import ErrorKind, RequestError
+
+_KEPT_HEADERS = (
+    "content-type",
+    "content-encoding",
+    "retry-after",
+    "location",
+    "server",
+    "x-request-id",
+    "x-litellm-model-id",
+    "x-litellm-cache-key",
+    "x-worker-instance-id",
+)
+_LONGEST_MESSAGE = 300
+
+
+class Exchange:
+    """Fills while an answer arrives; `answer` gives the frozen record at any moment.
+
+    pieces / arrivals_ns: body bytes as they came and when. `framing` is set when the pieces still carry the chunked
+    framing, which is then taken off after the last of them. untouched: no byte of an answer has come.
+    """
+
+    __slots__ = (
+        "arrivals_ns",
+        "bad_framing",
+        "framing",
+        "headers",
+        "parts",
+        "pieces",
+        "retries",
+        "reused",
+        "sent_ns",
+        "status",
+        "untouched",
+    )
+
+    def __init__(self) -> None:
+        self.retries = 0
+        self.reused: bool | None = None
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget an attempt of which nothing came."""
+        self.sent_ns: int | None = None
+        self.status: int | None = None
+        self.headers: dict[str, str] = {}
+        self.pieces: list[bytes] = []
+        self.arrivals_ns: list[int] = []
+        self.parts: list[bytes] = []
+        self.framing: ChunkedBody | None = None
+        self.bad_framing: str | None = None
+        self.untouched = True
+
+    def keep_head(self, status: int, headers: Mapping[str, str]) -> None:
+        """Note the status and the headers worth keeping; `headers` looks names up in any case."""
+        self.untouched = False
+        self.status = status
+        self.headers = {name: headers[name] for name in _KEPT_HEADERS if name in headers}
+
+    def take_off_framing(self) -> bool:
+        """Whether the body is whole; FramingError if it is not chunked framing at all."""
+        if self.framing is None:
+            return False
+        if self.bad_framing is not None:
+            raise FramingError(self.bad_framing)
+        try:
+            for piece in self.pieces[len(self.parts) :]:
+                self.parts.append(self.framing.feed(piece))
+        except FramingError as trouble:
+            self.bad_framing = str(trouble)
+            raise
+        return self.framing.finished
+
+    def answer(self, end_ns: int, error: RequestError | None, secrets: Iterable[Secret]) -> RawAnswer:
+        """The record up to now, with secrets masked in the body and in the kept headers."""
+        secrets = tuple(secrets)
+        try:
+            self.take_off_framing()
+        except FramingError as trouble:
+            error = RequestError(kind=ErrorKind.GARBAGE, message=str(trouble))
+        parts = self.pieces if self.framing is None else self.parts
+        kept = [(part, at_ns) for part, at_ns in zip(parts, self.arrivals_ns, strict=False) if part]
+        ends = accumulate(len(part) for part, _ in kept)
+        return RawAnswer(
+            http_status=self.status,
+            headers={name: redact(value, secrets) for name, value in self.headers.items()},
+            sent_ns=self.sent_ns,
+            body=_masked(b"".join(part for part, _ in kept), secrets),
+            starts=tuple(end - len(part) for end, (part, _) in zip(ends, kept, strict=True)),
+            arrivals_ns=tuple(at_ns for _, at_ns in kept),
+            end_ns=end_ns,
+            error=error,
+            retries=self.retries,
+            connection_reused=self.reused,
+        )
+
+
+def short_message(text: str, secrets: Iterable[Secret]) -> str:
+    """One line of at most 300 characters without any secret."""
+    line = " ".join(redact(text, secrets).split())
+    return line if len(line) <= _LONGEST_MESSAGE else line[: _LONGEST_MESSAGE - 3] + "..."
+
+
+def _masked(body: bytes, secrets: Iterable[Secret]) -> bytes:
+    """`body` with each secret replaced by stars of the same length, so that offsets stay true."""
+    for secret in secrets:
+        value = secret.reveal().encode()
+        if value and value in body:
+            body = body.replace(value, b"*" * len(value))
+    return body
