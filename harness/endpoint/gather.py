@@ -17,34 +17,77 @@ Object = Mapping[str, Json]
 # Engine fields kept in `extra` as they came.
 _KEPT = frozenset(
     {
-        "timings", "metrics", "sglext", "nvext", "system_fingerprint", "prompt_logprobs", "provider", "cost",
+        "timings",
+        "metrics",
+        "sglext",
+        "nvext",
+        "system_fingerprint",
+        "prompt_logprobs",
+        "provider",
+        "cost",
         "cost_details",
     }
 )
 _KEPT_OF_CHOICE = frozenset(
     {
-        "stop_reason", "matched_stop", "native_finish_reason", "prompt_logprobs", "meta_info",
+        "stop_reason",
+        "matched_stop",
+        "native_finish_reason",
+        "prompt_logprobs",
+        "meta_info",
         "avg_decoded_tokens_per_iter",
     }
 )
 # Kept, read by name below, or saying nothing about the answer; any other field is reported as unread.
 _KNOWN = _KEPT | frozenset(
     {
-        "id", "object", "created", "model", "choices", "usage", "error", "service_tier", "prompt_token_ids",
-        "prompt_text", "prompt_progress", "kv_transfer_params", "metadata", "message", "type", "code", "param",
+        "id",
+        "object",
+        "created",
+        "model",
+        "choices",
+        "usage",
+        "error",
+        "service_tier",
+        "prompt_token_ids",
+        "prompt_text",
+        "prompt_progress",
+        "kv_transfer_params",
+        "metadata",
+        "message",
+        "type",
+        "code",
+        "param",
         "detail",
     }
 )
 _KNOWN_OF_CHOICE = _KEPT_OF_CHOICE | frozenset(
     {
-        "index", "text", "delta", "message", "logprobs", "finish_reason", "token_ids", "prompt_token_ids",
-        "response_token_ids", "seed",
+        "index",
+        "text",
+        "delta",
+        "message",
+        "logprobs",
+        "finish_reason",
+        "token_ids",
+        "prompt_token_ids",
+        "response_token_ids",
+        "seed",
     }
 )
 _KNOWN_OF_MESSAGE = frozenset(
     {
-        "role", "content", "reasoning", "reasoning_content", "tool_calls", "function_call", "refusal",
-        "annotations", "audio", "reasoning_details", "name",
+        "role",
+        "content",
+        "reasoning",
+        "reasoning_content",
+        "tool_calls",
+        "function_call",
+        "refusal",
+        "annotations",
+        "audio",
+        "reasoning_details",
+        "name",
     }
 )
 
