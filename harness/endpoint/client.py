@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
 from typing import Literal, Self, cast
@@ -17,8 +17,8 @@ from yarl import URL
 
 from harness.clock import Clock
 from harness.endpoint.encode import EncodedRequest
-from harness.endpoint.errors import EndpointError, error_message, retry_after_s
-from harness.endpoint.exchange import Exchange, short_message
+from harness.endpoint.errors import EndpointError, short_message, status_error
+from harness.endpoint.exchange import Exchange
 from harness.endpoint.limits import raise_file_limit
 from harness.endpoint.raw import RawAnswer
 from harness.endpoint.target import Target
@@ -138,19 +138,8 @@ class Client:
         answer = exchange.answer(self._clock.now_ns(), error, self._secrets)
         if answer.http_status is None or 200 <= answer.http_status < 300:
             return answer
-        return replace(answer, error=self._status_error(answer.http_status, answer.headers, answer.body))
-
-    def _status_error(self, status: int, headers: Mapping[str, str], body: bytes) -> RequestError:
-        if 300 <= status < 400:
-            message = f"redirect to {headers.get('location', 'nowhere')} was not followed"
-        else:
-            message = error_message(body)
-        return RequestError(
-            kind=ErrorKind.HTTP_STATUS,
-            message=short_message(message, self._secrets),
-            http_status=status,
-            retry_after_s=retry_after_s(headers, self._clock.utc_now()),
-        )
+        error = status_error(answer.http_status, answer.headers, answer.body, self._secrets, self._clock.utc_now())
+        return replace(answer, error=error)
 
     # -- connections opened before a cell
 
@@ -215,5 +204,5 @@ class Client:
         except (aiohttp.ClientError, OSError) as trouble:
             raise EndpointError(self._trouble(trouble, Exchange())) from None
         if not 200 <= status < 300:
-            raise EndpointError(self._status_error(status, seen, content))
+            raise EndpointError(status_error(status, seen, content, self._secrets, self._clock.utc_now()))
         return content

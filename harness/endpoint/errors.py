@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 import orjson
 
+from harness.endpoint.secret import Secret, redact
 from harness.records import ErrorKind, Outcome, RequestError
 
 _SURELY_NOT_EXECUTED = frozenset({ErrorKind.CONNECT, ErrorKind.CONNECT_TIMEOUT})
 _MAY_HAVE_EXECUTED = frozenset({408})
+_LONGEST_MESSAGE = 300
 
 
 class EndpointError(Exception):
@@ -75,6 +77,28 @@ def error_code(content: Mapping[str, object]) -> int | None:
     error = content.get("error")
     code = error.get("code") if isinstance(error, Mapping) else content.get("code")
     return code if isinstance(code, int) and not isinstance(code, bool) else None
+
+
+def status_error(
+    status: int, headers: Mapping[str, str], body: bytes, secrets: Iterable[Secret], now: datetime
+) -> RequestError:
+    """The error of an answer whose status is not 2xx; `headers` has lower-case names."""
+    if 300 <= status < 400:
+        message = f"redirect to {headers.get('location', 'nowhere')} was not followed"
+    else:
+        message = error_message(body)
+    return RequestError(
+        kind=ErrorKind.HTTP_STATUS,
+        message=short_message(message, secrets),
+        http_status=status,
+        retry_after_s=retry_after_s(headers, now),
+    )
+
+
+def short_message(text: str, secrets: Iterable[Secret]) -> str:
+    """One line of at most 300 characters without any secret."""
+    line = " ".join(redact(text, secrets).split())
+    return line if len(line) <= _LONGEST_MESSAGE else line[: _LONGEST_MESSAGE - 3] + "..."
 
 
 def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:

@@ -21,7 +21,6 @@ _KEPT_HEADERS = (
     "x-litellm-cache-key",
     "x-worker-instance-id",
 )
-_LONGEST_MESSAGE = 300
 
 
 class Exchange:
@@ -104,12 +103,6 @@ class Exchange:
             retries=self.retries,
             connection_reused=self.reused,
         )
-
-
-def short_message(text: str, secrets: Iterable[Secret]) -> str:
-    """One line of at most 300 characters without any secret."""
-    line = " ".join(redact(text, secrets).split())
-    return line if len(line) <= _LONGEST_MESSAGE else line[: _LONGEST_MESSAGE - 3] + "..."
 
 
 def _masked(body: bytes, secrets: Iterable[Secret]) -> bytes:

@@ -197,7 +197,7 @@ class Gathered:
                 self.extra[name] = content[name]
 
     def _note_unread(self, prefix: str, content: Object, known: frozenset[str]) -> None:
-        self.unread_fields.update(prefix + name for name in content.keys() - known)
+        self.unread_fields.update(prefix + name for name in content.keys() - known if content[name] is not None)
 
 
 def _take_text(choice: Choice, text: Json) -> bool:

@@ -10,8 +10,7 @@ from itertools import chain
 import orjson
 
 from harness.endpoint.counting import Counted, count_tokens_of_events
-from harness.endpoint.errors import outcome_of
-from harness.endpoint.exchange import short_message
+from harness.endpoint.errors import outcome_of, short_message
 from harness.endpoint.gather import Choice, Gathered
 from harness.endpoint.logprobs import TokenLogprob, positions
 from harness.endpoint.raw import RawAnswer
