@@ -110,7 +110,10 @@ def words_of_tokens(rng: random.Random, words: Sequence[str], tokens: int, count
     while missing < 0:
         chosen.pop()
         missing = tokens - count(" ".join(chosen))
-    return " ".join([*chosen, *["a"] * missing])
+    while missing > 0:
+        chosen += ["a"] * missing
+        missing = tokens - count(" ".join(chosen))
+    return " ".join(chosen)
 
 
 def prompt_tokens(prompt: Prompt, count: CountTokens) -> int:

@@ -1,0 +1,73 @@
+"""What the harness measures of itself: how late its timers fire, what CPU it takes."""
+
+from __future__ import annotations
+
+import gc
+import time
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from harness.clock import NS_PER_MS, Clock
+
+LAG_INTERVAL_NS = 10 * NS_PER_MS
+
+
+class SelfMeter:
+    """Samples loop lag and CPU time from `start` to `stop`; `watch` is a task that ends only by cancellation."""
+
+    def __init__(self, clock: Clock, cpu_time_ns: Callable[[], int] = time.process_time_ns) -> None:
+        self._clock = clock
+        self._cpu_time_ns = cpu_time_ns
+        self._late_ns = array("q")
+        self._from: tuple[int, int] | None = None
+        self._to: tuple[int, int] | None = None
+
+    def start(self) -> None:
+        """Begin measuring, forgetting what was before."""
+        self._late_ns = array("q")
+        self._from = (self._clock.now_ns(), self._cpu_time_ns())
+
+    def stop(self) -> None:
+        """End measuring."""
+        self._to = (self._clock.now_ns(), self._cpu_time_ns())
+
+    async def watch(self) -> None:
+        """Fire a timer every 10 ms and note how late it was."""
+        while True:
+            due_ns = self._clock.now_ns() + LAG_INTERVAL_NS
+            await self._clock.sleep_until(due_ns)
+            self._late_ns.append(self._clock.now_ns() - due_ns)
+
+    @property
+    def lag_ms(self) -> tuple[float | None, float | None, float | None]:
+        """p50, p99 and maximum of the lag; None without a sample."""
+        p50, p99 = percentiles_ms(self._late_ns, (50, 99))
+        return p50, p99, max(self._late_ns) / NS_PER_MS if self._late_ns else None
+
+    @property
+    def cpu_share(self) -> float | None:
+        """CPU seconds of this process per second; None if nothing was measured."""
+        if self._from is None or self._to is None or self._to[0] == self._from[0]:
+            return None
+        return (self._to[1] - self._from[1]) / (self._to[0] - self._from[0])
+
+
+def percentiles_ms(values_ns: Sequence[int], percents: Sequence[float]) -> list[float | None]:
+    """Percentiles in milliseconds, interpolated linearly; None each when there are no values."""
+    if not len(values_ns):
+        return [None] * len(percents)
+    return [float(value) / NS_PER_MS for value in np.percentile(np.asarray(values_ns, dtype=np.int64), percents)]
+
+
+@contextmanager
+def frozen_garbage() -> Iterator[None]:
+    """Keep what exists now out of the garbage collector's sight, so that a collection during a cell is short."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
