@@ -50,7 +50,7 @@ class SamplingParams:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenLogprob:
-    """Natural log-probability of one token and of the most likely alternatives, best first; rank 1 is the most likely."""
+    """Natural log-probability of one token and of the likeliest alternatives, best first; rank 1 is the likeliest."""
 
     token: int
     logprob: float

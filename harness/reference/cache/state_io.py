@@ -12,7 +12,7 @@ from harness.reference.model.state import LiveState, Snapshot
 
 
 class StateIO:
-    """Clears, loads and saves the state of one slot; ``drafting`` says that the last latent layer is the MTP layer's."""
+    """Clears, loads and saves the state of one slot; ``drafting`` says that the last latent layer is the MTP's."""
 
     def __init__(self, state: LiveState, *, drafting: bool) -> None:
         self.state = state
@@ -31,7 +31,7 @@ class StateIO:
         return self.state.snapshot(slot)
 
     def state_from_hidden(self, slot: int, hidden: F32, length: int) -> Snapshot:
-        """The state after ``length`` tokens of a model that has no recurrent part: the hidden vector of the last one."""
+        """The state after ``length`` tokens of a model without recurrent part: the hidden vector of the last one."""
         live = self.state.snapshot(slot)
         return Snapshot(recurrent=live.recurrent, conv=live.conv, hidden=hidden.copy(), length=length)
 

@@ -21,8 +21,9 @@ class Kind(Enum):
 class LatentBlock:
     """Latents of one block: ``[latent_layers, block_size, latent_dim]``.
 
-    The MTP layer's rows, when there are any, lie one token earlier than the block (row ``i`` belongs to token ``start + i - 1``):
-    such a row depends on the token after its own, and so every row is a function of the tokens the block's key covers.
+    The MTP layer's rows, when there are any, lie one token earlier than the block (row ``i`` belongs to token
+    ``start + i - 1``): such a row depends on the token after its own, and so every row is a function of the tokens that
+    the block's key covers.
     """
 
     array: F32
@@ -38,11 +39,12 @@ Key = tuple[Kind, bytes]
 
 
 class Tier:
-    """Entries in order of use, and the bytes they take."""
+    """Entries in order of use, the bytes they take, and how many there are of each kind."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[Key, Entry] = OrderedDict()
         self.size_bytes = 0
+        self.counts = dict.fromkeys(Kind, 0)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -63,12 +65,14 @@ class Tier:
         self.drop(key)
         self._entries[key] = entry
         self.size_bytes += entry.size_bytes
+        self.counts[key[0]] += 1
 
     def drop(self, key: Key) -> Entry | None:
         """Takes an entry out; None when it is not there."""
         entry = self._entries.pop(key, None)
         if entry is not None:
             self.size_bytes -= entry.size_bytes
+            self.counts[key[0]] -= 1
         return entry
 
     def oldest(self) -> Key | None:
@@ -79,7 +83,4 @@ class Tier:
         """Drops everything."""
         self._entries.clear()
         self.size_bytes = 0
-
-    def count(self, kind: Kind) -> int:
-        """Number of entries of one kind."""
-        return sum(key[0] is kind for key in self._entries)
+        self.counts = dict.fromkeys(Kind, 0)

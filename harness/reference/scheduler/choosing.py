@@ -27,7 +27,8 @@ class HitOffset:
             return logits
         digest = hashlib.blake2b(np.asarray(sequence.request.prompt, np.int64).tobytes(), digest_size=8).digest()
         key = int.from_bytes(digest, "little")
-        rows = [np.random.default_rng([key, position + i]).standard_normal(logits.shape[-1]) for i in range(len(logits))]
+        count, width = logits.shape
+        rows = [np.random.default_rng([key, position + i]).standard_normal(width) for i in range(count)]
         return np.asarray(logits + np.float32(self.nats) * np.asarray(rows, np.float32), np.float32)
 
 
@@ -39,7 +40,7 @@ class Chooser:
         self.hit_offset = hit_offset
 
     def choose(self, sequence: Sequence, logits: F32) -> tuple[Verdict, list[TokenLogprob]]:
-        """Judges a sequence's drafts by logits ``[drafts + 1, V]``: the new tokens and, if asked for, their logprobs."""
+        """Judges a sequence's drafts by logits ``[drafts + 1, V]``: new tokens and, if asked for, their logprobs."""
         sampling = sequence.request.sampling
         position = sequence.generated
         adjusted = self.hit_offset.apply(sequence, logits, position)

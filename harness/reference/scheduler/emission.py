@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence as Items
+from collections.abc import Collection
+from collections.abc import Sequence as Items
 
 from harness.reference.sampling import TokenLogprob
 from harness.reference.scheduler.request import Delta, Finish, FinishReason, SpeculationCounts, Timing, Usage

@@ -16,7 +16,7 @@ from harness.reference.scheduler.stats import EngineStats
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Sizes the scheduler works with; ``chunk`` is the token budget of a step, ``drafts`` the most drafts of a sequence."""
+    """Sizes the scheduler works with; ``chunk`` is a step's token budget, ``drafts`` the most drafts of a sequence."""
 
     block_size: int
     block_bytes: int

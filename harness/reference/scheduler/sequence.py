@@ -36,9 +36,9 @@ class Sequence:
 
     ``tokens`` is the prompt and everything generated; the first ``computed`` of them are in the slot's state.
     ``prefill_target`` is where this run's prefill ends: the prompt's length, or all tokens known when a preempted
-    sequence came back. ``keys`` names the full blocks of ``tokens`` and ``stored_blocks`` counts those already offered to
-    the cache. ``drafts`` are proposals for the tokens after the last, ``draft_probabilities`` the distributions they were
-    drawn from. ``restored`` says that it began from the cache, ``resumed`` that it has just come back from preemption.
+    sequence came back. ``keys`` names the full blocks of ``tokens`` and ``stored_blocks`` counts those already offered
+    to the cache. ``drafts`` are proposals for the tokens after the last, ``draft_probabilities`` the distributions they
+    were drawn from. ``restored`` says that it began from the cache, ``resumed`` that it just came back from preemption.
     ``cached_tokens`` and ``host_tokens`` are those of the first scheduling, None before it.
     """
 

@@ -17,7 +17,7 @@ class Drafter:
     """Proposes up to ``depth`` tokens per sequence.
 
     Row ``i`` of the MTP layer's latents belongs to the hidden vector of token ``i`` and the embedding of token
-    ``i + 1``: after ``n`` tokens of a prompt the rows below ``n - 1`` are written, and the last one once its successor is known.
+    ``i + 1``: after ``n`` tokens the rows below ``n - 1`` are written, and the last one once its successor is known.
     """
 
     def __init__(self, model: LanguageModel, state: LiveState, depth: int) -> None:
@@ -36,7 +36,7 @@ class Drafter:
             self._write(slot, start - 1, tokens, np.concatenate([before[None], hidden[:-1]]))
 
     def absorb_accepted(self, slot: int, start: int, tokens: Sequence[int], hidden: F32) -> None:
-        """Writes the rows of accepted drafts: vectors of the tokens from ``start`` on, and the ``tokens`` after them."""
+        """Writes the rows from ``start`` on, given the vectors there and the accepted ``tokens`` one further on."""
         self._write(slot, start, tokens, hidden)
 
     def absorb_newest(self, slot: int, token: int) -> None:
@@ -45,12 +45,12 @@ class Drafter:
         self._write(slot, length - 1, [token], self.state.hidden[slot][None].copy())
 
     def propose(self, sequences: Sequence[Running], counts: Sequence[int]) -> None:
-        """Drafts ``counts[i]`` tokens for each sequence; the first step is taken for all, it completes their latents."""
+        """Drafts ``counts[i]`` tokens for each sequence; all take the first step, which completes their latents."""
         slots = np.asarray([s.slot for s in sequences], np.int64)
         positions = self.state.length[slots] - 1
         tokens = np.asarray([s.tokens[-1] for s in sequences], np.int64)
         hidden = self.state.hidden[slots]
-        active = np.arange(len(sequences))
+        active = list(range(len(sequences)))
         for sequence in sequences:
             sequence.drafts, sequence.draft_probabilities = [], []
         for depth in range(max(1, *counts)):
@@ -58,8 +58,9 @@ class Drafter:
             keep = [i for i, row in enumerate(active) if counts[row] > depth]
             if not keep:
                 return
-            tokens = np.asarray([self._draw(sequences[int(active[i])], logits[i]) for i in keep], np.int64)
-            active, slots, hidden, positions = active[keep], slots[keep], hidden[keep], positions[keep]
+            tokens = np.asarray([self._draw(sequences[active[i]], logits[i]) for i in keep], np.int64)
+            active = [active[i] for i in keep]
+            slots, hidden, positions = slots[keep], hidden[keep], positions[keep]
 
     def _draw(self, sequence: Running, logits: F32) -> int:
         sampling = sequence.request.sampling

@@ -1,0 +1,52 @@
+"""A parsed request for text, whatever route and dialect it came by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from harness.reference.constraint import Constraint
+from harness.reference.sampling import SamplingParams
+from harness.reference.scheduler.request import PromptScore
+
+
+class Route(Enum):
+    """Which shape the answer takes."""
+
+    CHAT = "chat"
+    COMPLETION = "completion"
+    GENERATE = "generate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """What one HTTP request wants: ``n`` answers to each prompt, prompts as token ids.
+
+    ``top_logprobs`` is None when no logprobs were asked for. ``flags`` names the dialect's own switches that are on.
+    """
+
+    route: Route
+    model: str
+    prompts: tuple[tuple[int, ...], ...]
+    sampling: SamplingParams
+    n: int = 1
+    stream: bool = False
+    include_usage: bool = False
+    continuous_usage: bool = False
+    return_token_ids: bool = False
+    echo: bool = False
+    score: PromptScore | None = None
+    cache_salt: str = ""
+    constraint: Constraint | None = None
+    thinking: bool = False
+    flags: frozenset[str] = frozenset()
+
+    @property
+    def choices(self) -> int:
+        """How many answers in all."""
+        return self.n * len(self.prompts)
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Length of all prompts together."""
+        return sum(map(len, self.prompts))

@@ -1,0 +1,120 @@
+"""Starting a server, saying where it listens, and stopping it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+import threading
+from collections.abc import Callable
+
+import uvloop
+from aiohttp import web
+
+from harness.reference.assembly import Served, build_engine
+from harness.reference.model.arithmetic import Mode
+from harness.reference.model.model import Model
+from harness.reference.options import DialectName, EngineOptions
+from harness.reference.scheduler.engine import Engine
+from harness.reference.server.app import build_app
+from harness.reference.server.dialects.base import Dialect
+from harness.reference.server.dialects.vllm import VllmDialect
+from harness.reference.server.parsing import Parser
+from harness.reference.server.request_log import RequestLog
+from harness.reference.server.service import Service
+from harness.reference.server.worker import EngineWorker
+from harness.reference.tokenizer import StreamDecoder, Tokenizer
+from harness.reference.weights.shipped import load
+
+DIALECTS: dict[DialectName, Callable[[EngineOptions, Tokenizer], Dialect]] = {"vllm": VllmDialect}
+SHUTDOWN_S = 1.0
+SWITCH_INTERVAL_S = 0.001
+
+
+def run(options: EngineOptions, *, prepare: Callable[[Engine], None] | None = None) -> None:
+    """Serves until SIGTERM or SIGINT, or until standard input closes if so told.
+
+    Prints ``{"listening": URL}`` on standard output once requests are taken. ``prepare`` is given every engine before
+    it starts.
+
+    Raises:
+        ValueError: the options cannot be served.
+        OSError: the address cannot be had.
+    """
+    sys.setswitchinterval(SWITCH_INTERVAL_S)  # the event loop must not wait long for the engine's thread
+    engines = make_engines(options)
+    for engine in engines if prepare is not None else []:
+        prepare(engine)  # type: ignore[misc]
+    uvloop.run(_serve(options, engines))
+
+
+def make_engines(options: EngineOptions) -> list[Engine]:
+    """One engine for each replica, all on the same weights."""
+    config, weights = load(options.arch)
+    mode: Mode = "deterministic" if options.deterministic else "bf16" if options.noise == "bf16" else "default"
+    tokenizer = Tokenizer.load()
+    served = Served(
+        model=Model(config, weights, mode=mode),
+        config=config,
+        text_stream=lambda: StreamDecoder(tokenizer),
+        eos_ids=tokenizer.eos_ids,
+    )
+    return [build_engine(options, served) for _ in range(options.replicas)]
+
+
+def make_service(options: EngineOptions, engines: list[Engine]) -> Service:
+    """A service whose workers have not been started."""
+    tokenizer = Tokenizer.load()
+    dialect = DIALECTS[options.dialect](options, tokenizer)
+    parser = Parser(
+        rules=dialect.rules,
+        tokenizer=tokenizer,
+        model_name=options.model_name,
+        max_model_len=options.max_model_len,
+        seed=options.seed,
+        too_long=dialect.too_long,
+    )
+    workers = [EngineWorker(engine, f"engine-{index}") for index, engine in enumerate(engines)]
+    log = RequestLog(options.request_log) if options.request_log is not None else None
+    return Service(
+        options=options, tokenizer=tokenizer, dialect=dialect, parser=parser, workers=workers, log=log
+    )
+
+
+async def _serve(options: EngineOptions, engines: list[Engine]) -> None:
+    service = make_service(options, engines)
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signum, stop.set)
+    runner = web.AppRunner(
+        build_app(service), handler_cancellation=True, access_log=None, shutdown_timeout=SHUTDOWN_S
+    )
+    await runner.setup()
+    site = web.TCPSite(runner, options.host, options.port, backlog=4096)
+    await site.start()
+    for worker in service.workers:
+        worker.start(loop)
+    host, port = runner.addresses[0][:2]
+    print(json.dumps({"listening": f"http://{host}:{port}"}), flush=True)
+    if options.exit_with_parent:
+        _watch_stdin(loop, stop)
+    await stop.wait()
+    for worker in service.workers:
+        worker.stop()
+    await runner.cleanup()
+    if service.log is not None:
+        service.log.close()
+
+
+def _watch_stdin(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    """Stops the server when standard input ends, which it does when the parent dies."""
+
+    def watch() -> None:
+        while sys.stdin.buffer.read(4096):
+            pass
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(stop.set)
+
+    threading.Thread(target=watch, name="stdin", daemon=True).start()
