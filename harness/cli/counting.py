@@ -10,7 +10,7 @@ import click
 
 from harness.endpoint.client import Client
 from harness.endpoint.discovery import token_counter
-from workloads import CountTokens, approximate_count
+from workloads.text import CountTokens, approximate_count
 
 # Prose, code, JSON and a log line: the mixture a ratio is taken from.
 SAMPLE = (

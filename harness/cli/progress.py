@@ -9,7 +9,7 @@ from typing import Never
 import click
 from tqdm import tqdm
 
-from harness.drive.cell import CellSpec
+from harness.drive import CellSpec
 from harness.records import CellInfo, Complete, Invoke, Outcome
 
 PLAIN_INTERVAL_S = 5.0

@@ -47,8 +47,8 @@ def list_command(result_dir: Path) -> int:
 def _line(listing: RunListing) -> str:
     if listing.info is None:
         return f"{listing.path.name}  unreadable: {listing.error}"
-    cells = f"{len(listing.finished_cells)} cells"
-    if listing.unfinished_cells:
-        cells += f", {len(listing.unfinished_cells)} unfinished"
+    cells = f"{len(listing.finished)} cells"
+    if listing.unfinished:
+        cells += f", {len(listing.unfinished)} unfinished"
     target = listing.info.target
     return f"{listing.path.name}  {target.model} at {target.base_url} ({target.chosen_by})  {cells}"

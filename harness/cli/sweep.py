@@ -145,7 +145,7 @@ def _sampling(given: Mapping[str, object]) -> dict[str, Json]:
     reserved = sorted({"model", "messages", "prompt", "stream", "max_tokens"} & set(extra))
     if reserved:
         raise ValueError(f"--extra-body may not set {', '.join(reserved)}: the sweep sets it itself")
-    return {**chosen, **extra}  # type: ignore[dict-item]
+    return {**chosen, **extra}
 
 
 def _texts(value: object) -> Sequence[str]:

@@ -34,6 +34,7 @@ from harness.drive import run_round
 from harness.endpoint.client import Client
 from harness.endpoint.secret import redact_argv
 from harness.endpoint.target import Target, Timeouts
+from harness.metrics import CellSummary
 from harness.records import SCHEMA_VERSION, RunInfo, TargetInfo
 from harness.store import RunFolder, StoreError, new_run_id
 
@@ -203,12 +204,12 @@ def _conclude(request: SweepRequest, run: RunFolder) -> int:
     return Exit.PASS
 
 
-def _reasons(cells: Sequence[object]) -> str:
-    """Why requests failed, most frequent first."""
+def _reasons(cells: Sequence[CellSummary]) -> str:
+    """Why requests failed, most frequent first, with one server's own words each."""
     counts: dict[str, int] = {}
-    for cell in cells:
-        failures = getattr(cell, "failures", {})
-        for reason, count in failures.items():
-            counts[reason] = counts.get(reason, 0) + count
+    words: dict[str, str] = {}
+    for failure in (failure for cell in cells for failure in cell.failures):
+        counts[failure.reason] = counts.get(failure.reason, 0) + failure.count
+        words.setdefault(failure.reason, failure.example)
     ranked = sorted(counts.items(), key=lambda item: -item[1])
-    return "; ".join(f"{count} x {reason}" for reason, count in ranked) if ranked else "no request was sent"
+    return "; ".join(f"{count} x {reason} ({words[reason]})" for reason, count in ranked) or "no request was sent"

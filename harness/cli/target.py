@@ -12,6 +12,7 @@ from harness.cli.embedded import embedded_engine
 from harness.cli.exits import NothingMeasured
 from harness.endpoint.client import Client
 from harness.endpoint.discovery import Discovery, ServedModel, discover, pick_model
+from harness.endpoint.errors import EndpointError
 from harness.endpoint.secret import Secret
 from harness.endpoint.target import Target, Timeouts, parse_header
 from harness.endpoint.url import BaseUrl, normalise_base_url
