@@ -1,7 +1,7 @@
 """The run folder: written at the start, during and at the end of a run, and read back whatever happened."""
 
 from harness.store.errors import StoreError
-from harness.store.folder import RunFolder, RunListing, list_runs, new_run_id
+from harness.store.folder import RunFolder, RunListing, list_runs, new_run_id, write_derived
 from harness.store.read import CellHistory, read_cell, read_raw
 from harness.store.writer import CellWriter
 
@@ -15,4 +15,5 @@ __all__ = [
     "new_run_id",
     "read_cell",
     "read_raw",
+    "write_derived",
 ]

@@ -163,6 +163,11 @@ class RunFolder:
         return self._spool
 
 
+def write_derived(run: RunFolder, name: str, content: object) -> None:
+    """Write a file that can be rebuilt from the records, such as summary.json, whole or not at all."""
+    layout.write_whole(run.path / name, encode_document(content))
+
+
 def _write_prompt(path: Path, content: bytes) -> None:
     if path.exists():
         return

@@ -1,0 +1,87 @@
+"""A report from run folders alone: tables, figures and pages into one folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.report import style
+from harness.report.derive import RunData, RunSummary, load_run, write_summary
+from harness.report.figures import Drawing, draw_all
+from harness.report.page import Picture, render_html, render_markdown
+from harness.report.tables import Table, run_tables
+from harness.store import RunFolder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportFiles:
+    """Where the parts of a report were written."""
+
+    index_html: Path
+    index_md: Path
+    csv: tuple[Path, ...]
+    figures: tuple[Path, ...]
+
+
+def build_report(runs: Sequence[Path], out_dir: Path, percentiles: Sequence[float] | None = None) -> ReportFiles:
+    """Derive each run anew from its records and write one report over all of them.
+
+    `percentiles` win over those the runs were made with. Raises StoreError for a folder that is not a run, ValueError
+    for no run at all.
+    """
+    if not runs:
+        raise ValueError("a report needs at least one run")
+    loaded = [_derived(path, percentiles) for path in runs]
+    summaries = [each.summary for each in loaded]
+    out_dir.mkdir(parents=True, exist_ok=True)
+    tables = run_tables(summaries)
+    drawings = draw_all(loaded)
+    figures = [path for drawing in drawings for path in _write_figure(drawing, out_dir)]
+    pictures = [_picture(drawing, out_dir) for drawing in drawings]
+    index_html, index_md = out_dir / "index.html", out_dir / "index.md"
+    index_html.write_text(render_html(summaries, tables, pictures), encoding="utf-8")
+    index_md.write_text(render_markdown(summaries, tables, pictures), encoding="utf-8")
+    csv = (*(_write_csv(table, out_dir) for table in tables), _write_metrics(summaries, out_dir))
+    return ReportFiles(index_html=index_html, index_md=index_md, csv=csv, figures=tuple(figures))
+
+
+def _derived(path: Path, percentiles: Sequence[float] | None) -> RunData:
+    run = RunFolder.open(path)
+    data = load_run(run, percentiles)
+    write_summary(run, data.summary)
+    return data
+
+
+def _write_figure(drawing: Drawing, out_dir: Path) -> list[Path]:
+    paths = [out_dir / f"{drawing.slug}.{kind}" for kind in ("png", "svg")]
+    for path in paths:
+        path.write_bytes(style.render(drawing.figure, path.suffix[1:]))
+    return paths
+
+
+def _picture(drawing: Drawing, out_dir: Path) -> Picture:
+    svg = (out_dir / f"{drawing.slug}.svg").read_bytes()
+    return Picture(slug=drawing.slug, title=drawing.title, words=drawing.words, svg=svg)
+
+
+def _write_csv(table: Table, out_dir: Path) -> Path:
+    path = out_dir / f"{table.slug}.csv"
+    table.frame().to_csv(path, index=False)
+    return path
+
+
+def _write_metrics(summaries: Sequence[RunSummary], out_dir: Path) -> Path:
+    """Every metric of every cell, one a line, with its unit, count and note."""
+    import pandas as pd
+
+    rows = [
+        (run.info.run_id, cell.cell, cell.concurrency, each.name, each.unit, each.value, each.count, each.note)
+        for run in summaries
+        for cell in run.cells
+        for each in cell.metrics
+    ]
+    path = out_dir / "metrics.csv"
+    columns = ["run", "cell", "concurrency", "metric", "unit", "value", "count", "note"]
+    pd.DataFrame(rows, columns=columns).to_csv(path, index=False)
+    return path

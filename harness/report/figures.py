@@ -1,0 +1,250 @@
+"""The figures of a report; each is drawn from the records of one or several runs and says so when it has no data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from harness.clock import NS_PER_S
+from harness.metrics import CellSummary
+from harness.metrics.distribution import percentile_word
+from harness.metrics.latency import e2el_ms, itl_ms, ttft_ms
+from harness.records import Outcome, Record
+from harness.report import style
+from harness.report.derive import RunData, RunSummary
+from harness.report.numbers import percent, run_letter
+from harness.store import CellHistory
+from workloads.plan import Phase
+
+NOTHING = "no completed requests"
+ECDF_POINTS = 400
+TIME_BINS = 60
+SECONDS_STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """A finished figure; `words` describe it for those who cannot see it."""
+
+    slug: str
+    title: str
+    words: str
+    figure: Figure
+
+
+def draw_all(runs: Sequence[RunData]) -> list[Drawing]:
+    """Every figure, in the order of the page."""
+    with style.settings():
+        return [draw(runs) for draw in FIGURES.values()]
+
+
+def throughput(runs: Sequence[RunData]) -> Drawing:
+    """Output tokens per second against concurrency."""
+    title = "Output throughput against concurrency"
+    figure, axes = style.new_axes(title, "concurrency (requests in flight)", "output tokens/s")
+    lines = {"": lambda cell: cell.value("output_throughput")}
+    _against_concurrency(axes, runs, lines)
+    return Drawing(slug="throughput", title=title, words="output tokens per second at each load level", figure=figure)
+
+
+def latency_percentiles(name: str, runs: Sequence[RunData]) -> Drawing:
+    """Percentiles of one latency against concurrency."""
+    title = f"{name.upper()} against concurrency"
+    figure, axes = style.new_axes(title, "concurrency (requests in flight)", f"{name.upper()}, ms")
+    words = [percentile_word(each) for each in runs[0].summary.percentiles] if runs else []
+    lines: dict[str, Callable[[CellSummary], float | None]] = {
+        word: partial(CellSummary.value, name=f"{word}_{name}_ms") for word in reversed(words)
+    }
+    _against_concurrency(axes, runs, lines)
+    described = f"percentiles of {name.upper()} in milliseconds at each load level"
+    return Drawing(slug=name, title=title, words=described, figure=figure)
+
+
+def latency_distribution(
+    name: str, values_of: Callable[[Record], npt.NDArray[np.float64]], runs: Sequence[RunData]
+) -> Drawing:
+    """The share of values at or below each latency, a line per cell."""
+    what = "tokens" if name == "itl" else "requests"
+    label = {"ttft": "TTFT", "itl": "ITL", "e2el": "E2E latency"}[name]
+    title = f"Distribution of {label}"
+    figure, axes = style.new_axes(title, f"{label}, ms", f"share of {what} at or below")
+    seen: list[float] = []
+    for index, (key, history) in enumerate(_histories(runs)):
+        values = np.sort(np.concatenate([np.empty(0), *(values_of(each) for each in _completed(history))]))
+        if not len(values):
+            continue
+        ranks = np.unique(np.linspace(0, len(values) - 1, min(len(values), ECDF_POINTS)).round().astype(int))
+        axes.step(
+            values[ranks],
+            (ranks + 1) / len(values),
+            where="post",
+            color=style.colour(index),
+            linestyle=style.dash(index),
+            label=f"{key} (n = {len(values):,})",
+        )
+        seen += [max(float(values[0]), float(values[-1]) / 1e4), float(values[-1])]
+    if seen:
+        style.fit_x(axes, seen)
+        axes.set_ylim(0, 1.01)
+        axes.legend(title="concurrency", loc="best")
+    else:
+        style.say_empty(axes, NOTHING)
+    return Drawing(
+        slug=f"ecdf_{name}", title=title, words=f"cumulative distribution of {label} per cell", figure=figure
+    )
+
+
+def tokens_over_time(runs: Sequence[RunData]) -> Drawing:
+    """Output tokens per second over the time of each cell."""
+    title = "Output tokens over time"
+    figure, axes = style.new_axes(title, "seconds since the first measured request", "output tokens/s")
+    streams = [(key, _token_stream(history)) for key, history in _histories(runs)]
+    spans = [float(times_s[-1]) for _, (times_s, _) in streams if len(times_s)]
+    if not spans:
+        style.say_empty(axes, "no token times")
+    else:
+        bin_s = _bin_seconds(max(spans))
+        for index, (key, (times_s, tokens)) in enumerate(streams):
+            if len(times_s):
+                edges = bin_s * np.arange(max(int(times_s[-1] / bin_s), 1) + 1)  # whole bins: a part of one would dip
+                counts, _ = np.histogram(times_s, bins=edges, weights=tokens)
+                middles = edges[:-1] + bin_s / 2
+                axes.plot(middles, counts / bin_s, color=style.colour(index), linestyle=style.dash(index), label=key)
+        axes.set_ylabel(f"output tokens/s (mean of {bin_s:g} s)")
+        axes.set_xlim(left=0)
+        axes.set_ylim(bottom=0)
+        axes.legend(title="concurrency", loc="best")
+    return Drawing(
+        slug="tokens_over_time", title=title, words="output tokens per second as each cell went on", figure=figure
+    )
+
+
+def cached_share(runs: Sequence[RunData]) -> Drawing:
+    """The share of prompt tokens that the server took from its cache, a bar per cell."""
+    title = "Cached share of prompt tokens"
+    figure, axes = style.new_axes(title, "concurrency (requests in flight)", "cached share, %")
+    cells = [(key, cell.value("cached_share")) for key, cell in _cells(runs)]
+    heights = [0.0 if share is None else 100 * share for _, share in cells]
+    axes.bar(range(len(cells)), heights, width=0.6, color=style.colour(0))
+    for index, (_, share) in enumerate(cells):
+        text = "not\nreported" if share is None else percent(share)
+        axes.annotate(text, (index, heights[index]), xytext=(0, 4), textcoords="offset points", ha="center")
+    axes.set_xticks(range(len(cells)), [key for key, _ in cells])
+    margin = max(0.6, (4 - len(cells)) / 2)
+    axes.set_xlim(-margin, len(cells) - 1 + margin)
+    axes.set_ylim(0, 112)
+    axes.set_yticks(range(0, 101, 20))
+    axes.grid(False, axis="x")
+    if not cells:
+        style.say_empty(axes, "no cells")
+    return Drawing(slug="cached_share", title=title, words="cached share of the prompt tokens per cell", figure=figure)
+
+
+def _one(latency: Callable[[Record], float | None]) -> Callable[[Record], npt.NDArray[np.float64]]:
+    def values(record: Record) -> npt.NDArray[np.float64]:
+        value = latency(record)
+        return np.array([] if value is None else [value], dtype=np.float64)
+
+    return values
+
+
+FIGURES: Mapping[str, Callable[[Sequence[RunData]], Drawing]] = {
+    "throughput": throughput,
+    "ttft": partial(latency_percentiles, "ttft"),
+    "tpot": partial(latency_percentiles, "tpot"),
+    "ecdf_ttft": partial(latency_distribution, "ttft", _one(ttft_ms)),
+    "ecdf_itl": partial(latency_distribution, "itl", itl_ms),
+    "ecdf_e2el": partial(latency_distribution, "e2el", _one(e2el_ms)),
+    "tokens_over_time": tokens_over_time,
+    "cached_share": cached_share,
+}
+
+
+def _against_concurrency(
+    axes: Axes, runs: Sequence[RunData], lines: Mapping[str, Callable[[CellSummary], float | None]]
+) -> None:
+    drawn: list[tuple[int, float]] = []
+    index = 0
+    for run in runs:
+        for name, value_of in lines.items():
+            points = _points(run.summary, value_of)
+            label = " ".join(part for part in (_run_label(run, runs), name) if part)
+            marker = style.MARKERS[index % len(style.MARKERS)]
+            if points:
+                axes.plot(
+                    *zip(*points, strict=True),
+                    color=style.colour(index),
+                    linestyle=style.dash(index),
+                    marker=marker,
+                    label=label,
+                )
+            drawn += points
+            index += 1
+    if not drawn:
+        style.say_empty(axes, NOTHING)
+        return
+    style.use_levels(axes, [level for level, _ in drawn])
+    style.fit_y(axes, [value for _, value in drawn])
+    if len(runs) * len(lines) > 1:
+        axes.legend(loc="best")
+
+
+def _points(summary: RunSummary, value_of: Callable[[CellSummary], float | None]) -> list[tuple[int, float]]:
+    pairs = [(cell.concurrency, value_of(cell)) for cell in summary.cells]
+    return sorted((level, value) for level, value in pairs if level is not None and value is not None)
+
+
+def _run_label(run: RunData, runs: Sequence[RunData]) -> str:
+    return run_letter(runs.index(run)) if len(runs) > 1 else ""
+
+
+def _cells(runs: Sequence[RunData]) -> list[tuple[str, CellSummary]]:
+    return [(_cell_key(run, cell, runs), cell) for run in runs for cell in run.summary.cells]
+
+
+def _histories(runs: Sequence[RunData]) -> list[tuple[str, CellHistory]]:
+    return [(_cell_key(run, cell, runs), run.histories[cell.cell]) for run in runs for cell in run.summary.cells]
+
+
+def _cell_key(run: RunData, cell: CellSummary, runs: Sequence[RunData]) -> str:
+    level = cell.cell if cell.concurrency is None else str(cell.concurrency)
+    where = f"{_run_label(run, runs)} {level}".strip()
+    return where if cell.finished else f"{where} (unfinished)"
+
+
+def _completed(history: CellHistory) -> list[Record]:
+    return [
+        each for each in history.records if each.complete.outcome is Outcome.OK and each.invoke.phase is Phase.MEASURE
+    ]
+
+
+def _token_stream(history: CellHistory) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Sorted event times in seconds from the first measured request, and the tokens of each event."""
+    measured = [each for each in history.records if each.invoke.phase is Phase.MEASURE]
+    timed = [each for each in measured if each.event_times_ns is not None]
+    if not timed:
+        return np.empty(0), np.empty(0)
+    start_ns = min(each.invoke.planned_ns for each in measured)
+    times_s = np.concatenate([_event_times_ns(each) - start_ns for each in timed]) / NS_PER_S
+    tokens = np.concatenate([_event_tokens(each) for each in timed])
+    order = np.argsort(times_s, kind="stable")
+    return times_s[order], tokens[order]
+
+
+def _event_times_ns(record: Record) -> npt.NDArray[np.int64]:
+    return np.empty(0, dtype=np.int64) if record.event_times_ns is None else record.event_times_ns
+
+
+def _event_tokens(record: Record) -> npt.NDArray[np.float64]:
+    tokens = record.complete.event_tokens
+    return np.ones(len(_event_times_ns(record))) if tokens is None else np.asarray(tokens, dtype=np.float64)
+
+
+def _bin_seconds(span_s: float) -> float:
+    return next((step for step in SECONDS_STEPS if step * TIME_BINS >= span_s), SECONDS_STEPS[-1])

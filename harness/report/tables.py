@@ -1,0 +1,161 @@
+"""The tables of a run: one row per cell, shared by the terminal, the page and the CSV files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from harness.metrics import CellSummary
+from harness.metrics.distribution import percentile_word
+from harness.report.derive import RunSummary
+from harness.report.numbers import number, percent, run_letter, whole
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Value: TypeAlias = str | float | None
+UNFINISHED_MARK = "*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One metric in a table: its heading, its name in metrics.json and how it is shown."""
+
+    heading: str
+    metric: str
+    show: Callable[[float | None], str] = number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table for people (`headings`, `rows`) and for programs (`frame`).
+
+    `groups` are the spans of the columns under a common heading, (heading, columns); empty if there are none.
+    """
+
+    slug: str
+    title: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    groups: tuple[tuple[str, int], ...]
+    metrics: tuple[str, ...]
+    values: tuple[tuple[Value, ...], ...]
+
+    @property
+    def full_headings(self) -> tuple[str, ...]:
+        """The headings with their group's in front, for places that have one line of them."""
+        names = [name for name, size in self.groups for _ in range(size)]
+        if not names:
+            return self.headings
+        return tuple(f"{name} {heading}".strip() for name, heading in zip(names, self.headings, strict=True))
+
+    def frame(self) -> pd.DataFrame:
+        """The unrounded values, one row per cell, columns named after the metrics."""
+        import pandas as pd
+
+        return pd.DataFrame(list(self.values), columns=list(self.metrics))
+
+
+def run_tables(runs: Sequence[RunSummary]) -> tuple[Table, ...]:
+    """Throughput, harness health, latency and lengths of one or several runs."""
+    percentiles = runs[0].percentiles if runs else ()
+    goodput = any(run.info.goodput for run in runs)
+    return (
+        _table("throughput", "Throughput", runs, _throughput_columns(goodput)),
+        _table("health", "The harness itself", runs, HEALTH_COLUMNS),
+        _table("ttft_tpot", "Latency: TTFT and TPOT", runs, *_spreads(percentiles, ("ttft", "tpot"))),
+        _table("itl_e2el", "Latency: ITL and E2E", runs, *_spreads(percentiles, ("itl", "e2el"))),
+        _table("lengths", "Lengths", runs, *_spreads(percentiles, ("input_tokens", "output_tokens"))),
+    )
+
+
+def cell_label(cell: CellSummary) -> str:
+    """The load level of a cell, or its name if no level was recorded; unfinished cells carry a mark."""
+    level = cell.cell if cell.concurrency is None else str(cell.concurrency)
+    return level if cell.finished else level + UNFINISHED_MARK
+
+
+HEALTH_COLUMNS = (
+    Column(heading="lag p50 ms", metric="loop_lag_p50_ms"),
+    Column(heading="lag p99 ms", metric="loop_lag_p99_ms"),
+    Column(heading="lag max ms", metric="loop_lag_max_ms"),
+    Column(heading="late p99 ms", metric="send_delay_p99_ms"),
+    Column(heading="CPU", metric="cpu_share", show=percent),
+    Column(heading="in flight", metric="achieved_concurrency"),
+    Column(heading="conns", metric="connections_open", show=whole),
+    Column(heading="retries", metric="retries", show=whole),
+    Column(heading="unparsed", metric="unparsed_events", show=whole),
+)
+SPREAD_HEADINGS = {
+    "ttft": ("TTFT ms", "ttft_ms"),
+    "tpot": ("TPOT ms", "tpot_ms"),
+    "itl": ("ITL ms", "itl_ms"),
+    "e2el": ("E2E ms", "e2el_ms"),
+    "input_tokens": ("input tokens", "input_tokens"),
+    "output_tokens": ("output tokens", "output_tokens"),
+}
+
+
+def _throughput_columns(goodput: bool) -> tuple[Column, ...]:
+    columns = [
+        Column(heading="completed", metric="completed", show=whole),
+        Column(heading="failed", metric="failed", show=whole),
+        Column(heading="seconds", metric="duration"),
+        Column(heading="req/s", metric="request_throughput"),
+        Column(heading="out tok/s", metric="output_throughput"),
+        Column(heading="all tok/s", metric="total_token_throughput"),
+        Column(heading="cached", metric="cached_share", show=percent),
+        Column(heading="lag p99 ms", metric="loop_lag_p99_ms"),
+    ]
+    if goodput:
+        columns.insert(6, Column(heading="good req/s", metric="request_goodput"))
+        columns.insert(7, Column(heading="good", metric="good_share", show=percent))
+    return tuple(columns)
+
+
+def _spreads(
+    percentiles: Sequence[float], names: Sequence[str]
+) -> tuple[tuple[Column, ...], tuple[tuple[str, int], ...]]:
+    words = ["mean", *(percentile_word(each) for each in percentiles)]
+    columns = tuple(
+        Column(heading=word, metric=f"{word}_{SPREAD_HEADINGS[name][1]}") for name in names for word in words
+    )
+    return columns, tuple((SPREAD_HEADINGS[name][0], len(words)) for name in names)
+
+
+def _table(
+    slug: str,
+    title: str,
+    runs: Sequence[RunSummary],
+    columns: Sequence[Column],
+    groups: tuple[tuple[str, int], ...] = (),
+) -> Table:
+    several = len(runs) > 1
+    cells = [(run_letter(index), run, cell) for index, run in enumerate(runs) for cell in run.cells]
+    names = [column.metric for column in columns]
+    return Table(
+        slug=slug,
+        title=title,
+        headings=(*(["run"] if several else []), "concurrency", *(column.heading for column in columns)),
+        rows=tuple(
+            (
+                *([letter] if several else []),
+                cell_label(cell),
+                *(column.show(cell.value(column.metric)) for column in columns),
+            )
+            for letter, _, cell in cells
+        ),
+        groups=(("", 2 if several else 1), *groups) if groups else (),
+        metrics=("run", "cell", "concurrency", "finished", *names),
+        values=tuple(
+            (
+                run.info.run_id,
+                cell.cell,
+                cell.concurrency,
+                str(cell.finished).lower(),
+                *(cell.value(name) for name in names),
+            )
+            for _, run, cell in cells
+        ),
+    )
