@@ -102,14 +102,19 @@ class StampingHandler(ResponseHandler):
             finished = exchange.take_off_framing()
         except FramingError:
             self._exchange = None
-            self.force_close()
-            super().data_received(b"".join(exchange.pieces))
+            self._drop()
             return
         if finished:
             self._exchange = None
             if exchange.framing is not None and exchange.framing.leftover:
                 self.force_close()
             super().data_received(_LAST_CHUNK)
+
+    def _drop(self) -> None:
+        """Drop the connection; its loss wakes the sending task."""
+        self.force_close()
+        if self.transport is not None:
+            self.transport.abort()
 
     def _hand_over(self, data: bytes) -> None:
         """Leave this answer to aiohttp's parser; the sending task stamps the pieces when it reads them."""

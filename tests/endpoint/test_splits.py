@@ -1,0 +1,137 @@
+"""However the network cuts an answer, it reads the same."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.endpoint.chunked import ChunkedBody, FramingError
+from harness.endpoint.exchange import Exchange
+from harness.endpoint.sse import events
+from harness.endpoint.transport import CURRENT_EXCHANGE, StampingHandler
+from harness.endpoint.wire import decode
+from tests.endpoint.bad_server import GOOD_EVENTS, STREAM_HEAD, chunk
+from tests.endpoint.recordings import EXPECTED, raw_answer, recorded
+
+STREAMS = [name for name in EXPECTED if EXPECTED[name]["stream"] and EXPECTED[name]["status"] == 200]
+
+
+class Wire(asyncio.Transport):
+    """A transport that goes nowhere."""
+
+    def is_closing(self) -> bool:
+        return False
+
+
+def cut(data: bytes, places: Sequence[int]) -> list[bytes]:
+    """`data` cut at the given places (taken modulo its length)."""
+    ends = sorted({0, len(data), *(place % len(data) for place in places)})
+    return [data[start:end] for start, end in pairwise(ends)]
+
+
+def framed(body: bytes, places: Sequence[int]) -> bytes:
+    """`body` in HTTP chunks cut at the given places."""
+    return STREAM_HEAD + b"".join(chunk(part) for part in cut(body, places)) + chunk(b"")
+
+
+async def receive(pieces: Sequence[bytes]) -> Exchange:
+    """What the lean path keeps of an answer that arrives in `pieces`, one every nanosecond."""
+    exchange = Exchange()
+    ticks = iter(range(1, 10**9))
+    handler = StampingHandler(asyncio.get_running_loop(), lambda: next(ticks))
+    handler.connection_made(Wire())
+    token = CURRENT_EXCHANGE.set(exchange)
+    handler.set_response_params(read_until_eof=True)
+    CURRENT_EXCHANGE.reset(token)
+    for piece in pieces:
+        handler.data_received(piece)
+    message, payload = await handler.read()
+    assert await payload.read() == b""
+    exchange.keep_head(message.code, message.headers)
+    return exchange
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    name=st.sampled_from(STREAMS),
+    chunk_places=st.lists(st.integers(0, 10**6), max_size=40),
+    piece_places=st.lists(st.integers(0, 10**6), max_size=60),
+)
+def test_any_cut_of_a_recorded_stream_reads_the_same(
+    name: str, chunk_places: list[int], piece_places: list[int]
+) -> None:
+    whole = recorded(name)
+    exchange = asyncio.run(receive(cut(framed(whole.body, chunk_places), piece_places)))
+    answer = exchange.answer(10**9, None, ())
+    assert answer.body == whole.body
+    reading, expected = decode(answer, stream=True), decode(whole, stream=True)
+    assert (reading.text, reading.usage, reading.tool_calls) == (expected.text, expected.usage, expected.tool_calls)
+    assert (reading.event_tokens, reading.error) == (expected.event_tokens, expected.error)
+    assert len(reading.event_times_ns) == len(expected.event_times_ns)
+    assert list(reading.event_times_ns) == sorted(reading.event_times_ns)
+
+
+@settings(max_examples=60, deadline=None)
+@given(places=st.lists(st.integers(0, 10**6), max_size=60), line_end=st.sampled_from([b"\r\n", b"\r", b"\n"]))
+def test_any_cut_with_any_line_end_reads_the_same(places: list[int], line_end: bytes) -> None:
+    body = b"".join(GOOD_EVENTS).replace(b"\n", line_end)
+    exchange = asyncio.run(receive(cut(framed(body, places), places[::-1])))
+    assert exchange.answer(1, None, ()).body == body
+    assert decode(raw_answer(body), stream=True).text == "Grüße 世界"
+
+
+def test_an_event_is_timed_by_the_arrival_of_its_first_byte() -> None:
+    first, second = GOOD_EVENTS[1], GOOD_EVENTS[2]
+    pieces = [STREAM_HEAD, chunk(first + second[:5]), chunk(second[5:]) + chunk(b"")]
+    exchange = asyncio.run(receive(pieces))
+    # The head came at 1, the first piece of the body at 2, with the beginning of both events.
+    assert decode(exchange.answer(9, None, ()), stream=True).event_times_ns == (2, 2)
+
+
+@given(
+    parts=st.lists(st.binary(min_size=1, max_size=50), max_size=10),
+    places=st.lists(st.integers(0, 10**6), max_size=20),
+    leftover=st.binary(max_size=5),
+)
+def test_chunked_framing_comes_off_at_any_cut(parts: list[bytes], places: list[int], leftover: bytes) -> None:
+    wire = b"".join(map(chunk, parts)) + chunk(b"") + leftover
+    body = ChunkedBody()
+    payload = b"".join([body.feed(piece) for piece in cut(wire, places)])
+    assert payload == b"".join(parts)
+    assert (body.finished, body.leftover) == (True, leftover)
+
+
+@pytest.mark.parametrize("wire", [b"zz\r\n", b"-5\r\n", b"3\r\nabcXX", b"1" * 9000])
+def test_broken_framing_is_found(wire: bytes) -> None:
+    with pytest.raises(FramingError):
+        ChunkedBody().feed(wire)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b"data: a\n\ndata:b\n\n", [b"a", b"b"]),
+        (b"\xef\xbb\xbfdata: a\n\n", [b"a"]),
+        (b": comment\n\ndata: a\n\n", [b"a"]),
+        (b"event: x\ndata: a\nid: 1\n\n", [b"a"]),
+        (b"data: a\ndata: b\n\n", [b"a\nb"]),
+        (b"data: a\r\rdata: b\r\r", [b"a", b"b"]),
+        (b"data: a\r\n\r\ndata: b", [b"a", b"b"]),
+        (b"data\n\n", []),
+        (b"event: x\ndata\n\n", [b""]),
+        (b"\n\n\ndata:  a\n\n", [b" a"]),
+        (b"", []),
+    ],
+)
+def test_events_out_of_a_body(body: bytes, expected: list[bytes]) -> None:
+    assert [event.data for event in events(body)] == expected
+
+
+def test_an_event_keeps_its_name_and_place() -> None:
+    (only,) = events(b": hello\n\nevent: sglext_ids\ndata: [1]\n\n")
+    assert (only.offset, only.name) == (9, b"sglext_ids")
