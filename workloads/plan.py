@@ -144,7 +144,8 @@ class Done:
 class Observation:
     """The small view of an answer that a generator may react to; None means the server did not say.
 
-    `outcome` is "ok", "refused" (surely not executed) or "unknown" (may have executed and warmed the cache).
+    `outcome` is "ok", "refused" (surely not executed) or "unknown" (may have executed and warmed the cache). A generator
+    that does not react gets "unread": the answer has ended, and nobody has looked at it yet.
     """
 
     key: str
@@ -172,6 +173,11 @@ class Generator(Protocol[State]):
     @property
     def version(self) -> int:
         """Raised whenever the same seed and spec would give other steps; part of a plan's digest."""
+        ...
+
+    @property
+    def reacts(self) -> bool:
+        """Whether steps depend on more of an observation than its key."""
         ...
 
     def spec(self) -> Mapping[str, Json]:

@@ -99,6 +99,8 @@ class SessionState:
 class SessionGenerator:
     """A `Generator` over the sessions of one family; see the module's text for its stages."""
 
+    reacts = False
+
     def __init__(self, family: SessionFamily, options: WorkloadOptions, count: CountTokens) -> None:
         self._family = family
         self._options = options

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 from harness.clock import Clock
 from harness.drive.asker import Asker
+from harness.drive.budget import TokenBudget
 from harness.drive.conductor import Conductor, Stop
 from harness.drive.health import SelfMeter, frozen_garbage
 from harness.drive.ports import History, KeepPrompt, Sender
 from harness.drive.progress import NO_PROGRESS, Progress
+from harness.drive.reader import Reader
 from harness.drive.scraper import Scraper
 from harness.drive.spec import CellSpec
+from harness.drive.tally import Tally
 from harness.records import CellInfo, HarnessHealth, Outcome
 from workloads.plan import Generator, State
 from workloads.text import CountTokens
@@ -56,33 +59,37 @@ async def run_cell(
     and the cancellation goes on; so does any other exception. `count_tokens` counts the output of servers that do not.
     """
     started_utc, origin_ns = clock.utc_now().isoformat(), clock.now_ns()
-    asker = Asker(spec, client, history, keep_prompt, clock, progress, count_tokens)
+    budget = TokenBudget(spec.max_tokens)
+    asker = Asker(spec, client, history, keep_prompt, clock)
+    reader = Reader(spec, history, progress, budget, count_tokens)
     scraper = Scraper(client, history, clock, wanted=spec.scrape)
     meter = SelfMeter(clock)
     measuring = _Measuring(spec=spec, client=client, scraper=scraper, meter=meter)
-    conductor = Conductor(spec, generator, asker, scraper, history, clock, origin_ns, measuring.begin)
+    conductor = Conductor(spec, generator, asker, reader, scraper, budget, history, clock, origin_ns, measuring.begin)
     progress.cell_started(spec, _requests_to_come(spec, generator))
     try:
         with frozen_garbage():
             await scraper.sample()
-            await _conducted(conductor, scraper, meter)
+            await _conducted(conductor, reader, scraper, meter)
             await scraper.sample()
-        info = _closing_record(spec, started_utc, origin_ns, conductor, asker, measuring)
+        info = _closing_record(spec, started_utc, origin_ns, conductor, reader.tally, measuring)
         history.finish(info)
     except BaseExceptionGroup as group:
         raise group.exceptions[0] from group
     finally:
+        reader.read_all()
         history.close()
     progress.cell_finished(info)
     return info
 
 
-async def _conducted(conductor: Conductor[State], scraper: Scraper, meter: SelfMeter) -> None:
-    """Run the plan with the two watchers beside it."""
+async def _conducted(conductor: Conductor[State], reader: Reader, scraper: Scraper, meter: SelfMeter) -> None:
+    """Run the plan with reader, scraper and meter beside it; on return every answer is read."""
     async with asyncio.TaskGroup() as group:
-        watchers = [group.create_task(scraper.watch()), group.create_task(meter.watch())]
+        watchers = [group.create_task(part.watch()) for part in (reader, scraper, meter)]
         await conductor.run(group)
         meter.stop()
+        reader.read_all()
         for watcher in watchers:
             watcher.cancel()
 
@@ -100,11 +107,11 @@ def _closing_record(
     started_utc: str,
     origin_ns: int,
     conductor: Conductor[State],
-    asker: Asker,
+    tally: Tally,
     measuring: _Measuring,
 ) -> CellInfo:
-    tally, scraper = asker.tally, measuring.scraper
-    health = _health(spec, asker, measuring)
+    scraper = measuring.scraper
+    health = _health(spec, tally, measuring)
     return CellInfo(
         cell=spec.cell,
         workload=spec.workload,
@@ -130,9 +137,9 @@ def _closing_record(
     )
 
 
-def _health(spec: CellSpec, asker: Asker, measuring: _Measuring) -> HarnessHealth:
+def _health(spec: CellSpec, tally: Tally, measuring: _Measuring) -> HarnessHealth:
     lag_p50_ms, lag_p99_ms, lag_max_ms = measuring.meter.lag_ms
-    delay_p50_ms, delay_p99_ms = asker.tally.send_delay_ms
+    delay_p50_ms, delay_p99_ms = tally.send_delay_ms
     return HarnessHealth(
         loop_lag_p50_ms=lag_p50_ms,
         loop_lag_p99_ms=lag_p99_ms,
@@ -140,7 +147,7 @@ def _health(spec: CellSpec, asker: Asker, measuring: _Measuring) -> HarnessHealt
         send_delay_p50_ms=delay_p50_ms,
         send_delay_p99_ms=delay_p99_ms,
         cpu_share=measuring.meter.cpu_share,
-        achieved_concurrency=asker.tally.achieved_concurrency,
+        achieved_concurrency=tally.achieved_concurrency,
         connections_asked=spec.concurrency if measuring.begun else 0,
         connections_open=measuring.connections,
     )

@@ -9,13 +9,16 @@ from enum import StrEnum
 from typing import Generic
 
 from harness.clock import NS_PER_S, Clock
-from harness.drive.asker import Asker, observed
+from harness.drive.asker import Answered, Asker
 from harness.drive.budget import TokenBudget
 from harness.drive.ports import History
+from harness.drive.reader import Reader, observed
 from harness.drive.scraper import Scraper
 from harness.drive.spec import CellSpec
 from harness.records import Invoke
 from workloads.plan import Ask, Done, Generator, Marker, Observation, Phase, Scrape, Sleep, State, Step, Wait
+
+BACKLOG_PER_SLOT = 4
 
 
 class Stop(StrEnum):
@@ -39,7 +42,9 @@ class Conductor(Generic[State]):
         spec: CellSpec,
         generator: Generator[State],
         asker: Asker,
+        reader: Reader,
         scraper: Scraper,
+        budget: TokenBudget,
         history: History,
         clock: Clock,
         origin_ns: int,
@@ -49,12 +54,13 @@ class Conductor(Generic[State]):
         self._generator = generator
         self._state = generator.start()
         self._asker = asker
+        self._reader = reader
         self._scraper = scraper
         self._history = history
         self._clock = clock
         self._origin_ns = origin_ns
         self._before_measuring = before_measuring
-        self._budget = TokenBudget(spec.max_tokens)
+        self._budget = budget
         self._observations: deque[Observation] = deque()
         self._in_flight: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
@@ -128,7 +134,7 @@ class Conductor(Generic[State]):
         self.stopped = self._reason_to_stop(ask, planned_ns)
         if self.stopped is not None:
             return
-        task = group.create_task(self._carry_ask(ask, planned_ns))
+        task = group.create_task(self._asker.ask(ask, planned_ns, self._ended))
         self._measured += ask.phase is Phase.MEASURE
         self._in_flight.add(task)
         task.add_done_callback(self._landed)
@@ -162,10 +168,14 @@ class Conductor(Generic[State]):
             planned_ns = max(planned_ns, self._measure_start_ns + slot_ns)
         return planned_ns
 
-    async def _carry_ask(self, ask: Ask, planned_ns: int) -> None:
-        complete = await self._asker.ask(ask, planned_ns)
-        self._budget.settle(ask.key, complete)
-        self._observations.append(observed(ask.key, complete))
+    def _ended(self, answered: Answered) -> None:
+        """Have an answer read, at once only if the generator reacts to it or too many wait."""
+        key = answered.ask.key
+        if self._generator.reacts or self._reader.backlog >= BACKLOG_PER_SLOT * self._spec.concurrency:
+            self._observations.append(observed(key, self._reader.read(answered)))
+        else:
+            self._reader.put(answered)
+            self._observations.append(Observation(key=key, outcome="unread"))
 
     async def _carry_out(self, step: Sleep | Scrape | Marker) -> None:
         self._history.invoke(

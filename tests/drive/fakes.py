@@ -181,6 +181,7 @@ class Listed:
     steps: tuple[Step | Wait, ...]
     name: str = "listed"
     version: int = 1
+    reacts: bool = False
 
     def spec(self) -> Mapping[str, Json]:
         return {"steps": len(self.steps)}
@@ -200,6 +201,7 @@ class Endless:
 
     name: str = "endless"
     version: int = 1
+    reacts: bool = False
 
     def spec(self) -> Mapping[str, Json]:
         return {}

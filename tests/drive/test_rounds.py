@@ -12,7 +12,7 @@ import pytest
 from harness.drive import CellSpec, cell_name, round_plan, run_round
 from harness.records import CellInfo, RunInfo, TargetInfo
 from harness.store import RunFolder, read_cell
-from tests.drive.fakes import MS, FakeClient, Listed, Script, ask
+from tests.drive.fakes import MS, FakeClient, Script
 from tests.virtual_time import VirtualClock, run_virtual
 from workloads.options import WorkloadOptions
 from workloads.plan import Generator
@@ -111,23 +111,3 @@ def test_the_digest_names_the_plan_and_not_the_load() -> None:
 def test_a_cell_spec_that_makes_no_sense_is_refused(wrong: dict[str, Any], match: str) -> None:
     with pytest.raises(ValueError, match=match):
         CellSpec(**{"cell": "c", "workload": "w", "concurrency": 1, "seed": 1, **wrong})
-
-
-def test_a_generator_sees_what_came(tmp_path: Path) -> None:
-    seen = []
-
-    class Watching(Listed):
-        def next(self, state: int, observation: Any, now_ns: int) -> Any:
-            if observation is not None:
-                seen.append(observation)
-            return super().next(state, observation, now_ns)
-
-    async def main(clock: VirtualClock) -> None:
-        with RunFolder.create(tmp_path, run_info()) as run:
-            await run_round(run, spec(1), Watching(steps=(ask("a"), ask("b"))), FakeClient(clock), clock)
-
-    run_virtual(main)
-    assert [each.key for each in seen] == ["a", "b"]
-    assert (seen[0].outcome, seen[0].prompt_tokens, seen[0].cached_tokens, seen[0].output_tokens) == ("ok", 20, 8, 5)
-    assert seen[0].text == "x x x x x "
-    assert seen[0].ttft_ns == pytest.approx(50 * MS, rel=1e-3)
