@@ -45,15 +45,23 @@ def run_warnings(
         EMBEDDED if info.target.chosen_by == "embedded" else None,
         f"planned but never begun: {', '.join(missing)}" if missing else None,
         f"begun, given up and kept aside: {', '.join(aborted)}" if aborted else None,
-        _cached_share_differs(cells),
-        _input_differs(cells),
+        *(told for alike in _alike(cells) for told in (_cached_share_differs(alike), _input_differs(alike))),
         _lesser_token_source(cells),
     ]
     return tuple(each for each in found if each is not None)
 
 
+def _alike(cells: Sequence[CellSummary]) -> list[list[CellSummary]]:
+    """Finished cells that differ in their load level only."""
+    groups: dict[tuple[str | None, str | None], list[CellSummary]] = {}
+    for cell in cells:
+        if cell.finished:
+            groups.setdefault((cell.workload, cell.cache_mode), []).append(cell)
+    return list(groups.values())
+
+
 def _cached_share_differs(cells: Sequence[CellSummary]) -> str | None:
-    shares = {cell.cell: share for cell in cells if cell.finished and (share := cell.value("cached_share")) is not None}
+    shares = {cell.cell: share for cell in cells if (share := cell.value("cached_share")) is not None}
     if len(shares) < 2 or max(shares.values()) - min(shares.values()) <= ALIKE_CACHED_SHARE:
         return None
     each = ", ".join(f"{name} {percent(share)}" for name, share in shares.items())
@@ -61,11 +69,7 @@ def _cached_share_differs(cells: Sequence[CellSummary]) -> str | None:
 
 
 def _input_differs(cells: Sequence[CellSummary]) -> str | None:
-    medians = {
-        cell.cell: median
-        for cell in cells
-        if cell.finished and (median := cell.value("median_input_tokens")) is not None
-    }
+    medians = {cell.cell: median for cell in cells if (median := cell.value("median_input_tokens")) is not None}
     if len(medians) < 2 or max(medians.values()) <= ALIKE_INPUT_RATIO * min(medians.values()):
         return None
     each = ", ".join(f"{name} {median:.0f}" for name, median in medians.items())

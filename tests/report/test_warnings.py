@@ -42,3 +42,8 @@ def test_output_tokens_from_a_lesser_source_are_told() -> None:
 
 def test_cells_that_were_given_up_are_named() -> None:
     assert run_warnings(run_info(), [], aborted=["c1.aborted-1"]) == ("begun, given up and kept aside: c1.aborted-1",)
+
+
+def test_cells_of_other_workloads_are_not_compared() -> None:
+    other = replace(with_cached(8, 10), workload="random")
+    assert run_warnings(run_info(), [with_cached(1, 90), other]) == ()
