@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -77,3 +77,9 @@ async def events(site: Site, path: str, body: Json) -> list[Json | str]:
         raw = (await response.read()).decode()
     payloads = [line.removeprefix("data: ") for line in raw.split("\n\n") if line]
     return [payload if payload == "[DONE]" else orjson.loads(payload) for payload in payloads]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Waits for the engine's thread; the test's own timeout bounds it."""
+    while not condition():  # noqa: ASYNC110 (there is no event to wait for: the condition is another thread's)
+        await asyncio.sleep(0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.reference.server.serving import events, post, server_options, serving
+from tests.reference.server.serving import events, post, server_options, serving, until
 
 GREEDY = {"max_tokens": 6, "temperature": 0, "ignore_eos": True}
 PROMPT = list(range(20, 120))
@@ -38,7 +38,7 @@ def test_a_stream_says_what_the_whole_answer_says() -> None:
             parts = [event["choices"][0] for event in stream[:-2]]
             assert stream[-1] == "[DONE]"
             assert "".join(part["text"] for part in parts) == choice["text"]
-            assert sum((part["token_ids"] for part in parts), []) == choice["token_ids"]
+            assert [token for part in parts for token in part["token_ids"]] == choice["token_ids"]
             assert parts[0]["prompt_token_ids"] == PROMPT
             streamed = [value for part in parts for value in part["logprobs"]["token_logprobs"]]
             assert streamed == pytest.approx(choice["logprobs"]["token_logprobs"], abs=1e-4)
@@ -188,8 +188,7 @@ def test_the_cache_is_reset_only_when_idle_or_forced() -> None:
             long = asyncio.create_task(
                 post(site, "/v1/completions", {"prompt": PROMPT, "max_tokens": 400, "ignore_eos": True})
             )
-            while not service.views()[0].running:
-                await asyncio.sleep(0)
+            await until(lambda: service.views()[0].running == 1)
             _, busy = await post(site, "/reset_prefix_cache", {})
             assert busy == {"success": False}
             _, forced = await post(site, "/reset_prefix_cache?reset_running_requests=true", {})
@@ -214,8 +213,7 @@ def test_a_client_that_leaves_aborts_its_request() -> None:
             )
             await response.content.readany()
             response.close()
-            while service.views()[0].running:
-                await asyncio.sleep(0)
+            await until(lambda: service.views()[0].running == 0)
             assert {reason.value: n for reason, n in service.views()[0].stats.finished.items()}["abort"] == 1
 
     run(check())
@@ -238,7 +236,8 @@ def test_every_received_request_is_logged_before_it_is_answered(tmp_path: Any) -
     async def check() -> None:
         path = tmp_path / "requests.jsonl"
         async with serving(server_options(request_log=str(path))) as site:
-            await site.client.post("/v1/completions", json={"prompt": PROMPT, **GREEDY}, headers={"X-Request-Id": "mine"})
+            body = {"prompt": PROMPT, **GREEDY}
+            await site.client.post("/v1/completions", json=body, headers={"X-Request-Id": "mine"})
             line = json.loads(path.read_text())
             assert line["id"] == "mine" and line["prompt_tokens"] == 100 and len(line["prompt_sha256"]) == 64
 
