@@ -2,7 +2,7 @@
 
 A cell has stages with a barrier between them: one warm-up request alone, the other warm-ups, the filling of the cache
 if asked for, then the measured sessions. The sessions do not depend on how many run at once, so cells at different
-concurrency send the same prompts.
+concurrency send the same prompts. A session that thinks takes no place: the next one starts meanwhile.
 """
 
 from __future__ import annotations

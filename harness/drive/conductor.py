@@ -39,6 +39,7 @@ class Conductor(Generic[State]):
 
     def __init__(
         self,
+        *,
         spec: CellSpec,
         generator: Generator[State],
         asker: Asker,
