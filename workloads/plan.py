@@ -83,6 +83,7 @@ class Ask:
     `planned_ns` is when it was due, counted from the start of the cell; None means as soon as it was produced.
     `expected_prompt_tokens` is the length the workload aimed at; None means it did not aim at one.
     `parameters` are body fields of this request alone; they win over the run's sampling options.
+    `labels` are facts about the request that whoever judges it needs; they are not sent.
     """
 
     key: str
@@ -96,6 +97,7 @@ class Ask:
     planned_ns: int | None = None
     expected_prompt_tokens: int | None = None
     parameters: Mapping[str, Json] = field(default_factory=dict)
+    labels: Mapping[str, Json] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1:
@@ -125,7 +127,17 @@ class Marker:
     text: str
 
 
-Step: TypeAlias = Ask | Sleep | Scrape | Marker
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flush:
+    """Empty the server's cache by its own means.
+
+    Its observation's outcome says whether the server claims to have done so; the proof is the next cached count.
+    """
+
+    key: str
+
+
+Step: TypeAlias = Ask | Sleep | Scrape | Marker | Flush
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,8 +156,8 @@ class Done:
 class Observation:
     """The small view of an answer that a generator may react to; None means the server did not say.
 
-    `outcome` is "ok", "refused" (surely not executed) or "unknown" (may have executed and warmed the cache). A generator
-    that does not react gets "unread": the answer has ended, and nobody has looked at it yet.
+    `outcome` is "ok", "refused" (surely not executed) or "unknown" (may have executed and warmed the cache). A
+    generator that does not react gets "unread": the answer has ended, and nobody has looked at it yet.
     """
 
     key: str

@@ -65,7 +65,18 @@ async def run_cell(
     scraper = Scraper(client, history, clock, wanted=spec.scrape)
     meter = SelfMeter(clock)
     measuring = _Measuring(spec=spec, client=client, scraper=scraper, meter=meter)
-    conductor = Conductor(spec, generator, asker, reader, scraper, budget, history, clock, origin_ns, measuring.begin)
+    conductor = Conductor(
+        spec=spec,
+        generator=generator,
+        asker=asker,
+        reader=reader,
+        scraper=scraper,
+        budget=budget,
+        history=history,
+        clock=clock,
+        origin_ns=origin_ns,
+        before_measuring=measuring.begin,
+    )
     progress.cell_started(spec, _requests_to_come(spec, generator))
     try:
         with frozen_garbage():

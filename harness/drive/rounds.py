@@ -31,6 +31,7 @@ def round_plan(spec: CellSpec, generator: Generator[State], parent_verdict: str 
         spec=plan,
         digest=_digest(generator.name, generator.version, spec.seed, plan),
         parent_verdict=parent_verdict,
+        concurrency=spec.concurrency,
     )
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from harness.drive.health import SelfMeter, frozen_garbage, percentiles_ms
-from tests.drive.fakes import MS, S, Listed, ask
+from tests.drive.fakes import MS, Listed, S, ask
 from tests.drive.running import cell_spec, run
 from tests.virtual_time import VirtualClock, run_virtual
 
