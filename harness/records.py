@@ -67,6 +67,20 @@ class RequestError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TokenLogprob:
+    """One position: the chosen token, its natural log-probability, and the top candidates as (token, logprob).
+
+    logprob: None where the server gives none (the first echoed token). token_id: None unless the server names it.
+    top: empty if it was not asked for, or not given (llama.cpp with speculation).
+    """
+
+    token: str
+    logprob: float | None
+    top: tuple[tuple[str, float], ...] = ()
+    token_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
     """Token counts as the server gave them; `cached_tokens` 0 is a reported zero, None is no report."""
 
@@ -80,8 +94,9 @@ class Usage:
 class Invoke:
     """One step about to be carried out; for a request it is written before the request is.
 
-    `step` is "ask", "sleep", "scrape" or "marker". `planned_ns` is when it was due. `prompt_hash` names a file of
-    prompts/. `parameters` is the request body without the prompt. The fields of a request are None for other steps.
+    `step` is "ask", "sleep", "scrape", "marker" or "flush". `planned_ns` is when it was due. `prompt_hash` names a file of
+    prompts/. `parameters` is the request body without the prompt. `labels` are the plan's facts about a request, for its
+    judge. The fields of a request are None for other steps.
     """
 
     request_id: str
@@ -97,6 +112,7 @@ class Invoke:
     prompt_hash: str | None = None
     expected_prompt_tokens: int | None = None
     parameters: Mapping[str, Json] = field(default_factory=dict)
+    labels: Mapping[str, Json] = field(default_factory=dict)
     note: str | None = None
 
 

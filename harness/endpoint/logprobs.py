@@ -3,21 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenLogprob:
-    """One position: the chosen token, its natural log-probability, and the top candidates as (token, logprob).
-
-    logprob: None where the server gives none (the first echoed token). token_id: None unless the server names it.
-    top: empty if it was not asked for, or not given (llama.cpp with speculation).
-    """
-
-    token: str
-    logprob: float | None
-    top: tuple[tuple[str, float], ...] = ()
-    token_id: int | None = None
+from harness.records import TokenLogprob
 
 
 def positions(logprobs: object) -> tuple[TokenLogprob, ...]:

@@ -12,10 +12,10 @@ import orjson
 from harness.endpoint.counting import Counted, count_tokens_of_events
 from harness.endpoint.errors import outcome_of, short_message
 from harness.endpoint.gather import Choice, Gathered
-from harness.endpoint.logprobs import TokenLogprob, positions
+from harness.endpoint.logprobs import positions
 from harness.endpoint.raw import RawAnswer
 from harness.endpoint.sse import events, looks_like_events
-from harness.records import ErrorKind, Outcome, RequestError, TokenSource, Usage
+from harness.records import ErrorKind, Outcome, RequestError, TokenLogprob, TokenSource, Usage
 from workloads.plan import Json, ToolCall
 
 _DONE = b"[DONE]"

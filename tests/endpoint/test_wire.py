@@ -11,10 +11,10 @@ import pytest
 from harness.endpoint.complete import to_complete
 from harness.endpoint.counting import EventFacts, count_tokens_of_events
 from harness.endpoint.errors import error_message, outcome_of, retry_after_s
-from harness.endpoint.logprobs import TokenLogprob, positions
+from harness.endpoint.logprobs import positions
 from harness.endpoint.raw import RawAnswer
 from harness.endpoint.wire import Reading, decode
-from harness.records import ErrorKind, Outcome, RequestError, TokenSource
+from harness.records import ErrorKind, Outcome, RequestError, TokenLogprob, TokenSource
 from tests.endpoint.recordings import raw_answer, recorded
 
 DONE = b"data: [DONE]\n\n"

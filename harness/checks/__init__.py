@@ -1,0 +1,1 @@
+"""Checks: one question each, answered by a pure function of the history."""

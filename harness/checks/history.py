@@ -1,0 +1,63 @@
+"""What a judge reads: every answer of a check's rounds with its log-probabilities, the steps, the counters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.records import Complete, CounterSample, Invoke, Record, TokenLogprob
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What an endpoint was found to do; None means not tried.
+
+    salt: a fresh `cache_salt` keeps a request from older cache entries. bypass: `cache_prompt: false` does. flush: the
+    cache can be emptied natively. logprobs: most alternatives per token that work, 0 if none. token_id_prompts,
+    cached_tokens, speculation, native_score: token ids as prompts, cached tokens in usage, drafting, SGLang's
+    /generate. deterministic: the operator declared answers bit-exact whatever the batch, the chunks and the cache.
+    cache_tokens: tokens the prefix cache holds. chunk_tokens: the server's prefill chunk.
+    """
+
+    engine: str | None = None
+    salt: bool | None = None
+    bypass: bool | None = None
+    flush: bool | None = None
+    logprobs: int | None = None
+    token_id_prompts: bool | None = None
+    cached_tokens: bool | None = None
+    speculation: bool | None = None
+    native_score: bool | None = None
+    deterministic: bool | None = None
+    cache_tokens: int | None = None
+    chunk_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One request with what came back; logprobs and token_ids are None if the server gave none."""
+
+    record: Record
+    logprobs: tuple[TokenLogprob, ...] | None = None
+    token_ids: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRecord:
+    """One step that was no request to the model; complete is None if it needs none or it was never written."""
+
+    invoke: Invoke
+    complete: Complete | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckHistory:
+    """All rounds of one check, in the order in which requests were begun.
+
+    `rounds` is how many there were; `Invoke.cell` ends in "-r0", "-r1", ... .
+    """
+
+    answers: tuple[Answer, ...]
+    capabilities: Capabilities
+    steps: tuple[StepRecord, ...] = ()
+    counters: tuple[CounterSample, ...] = ()
+    rounds: int = 1
