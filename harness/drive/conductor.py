@@ -10,7 +10,6 @@ from typing import Generic
 
 from harness.clock import NS_PER_S, Clock
 from harness.drive.asker import Answered, Asker
-from harness.drive.budget import TokenBudget
 from harness.drive.ports import History
 from harness.drive.reader import Reader, observed
 from harness.drive.scraper import Scraper
@@ -22,11 +21,11 @@ BACKLOG_PER_SLOT = 4
 
 
 class Stop(StrEnum):
-    """Why a cell ends before its plan does."""
+    """The limit of its spec that ended a cell before its plan did."""
 
-    DURATION = "its duration was over"
-    REQUESTS = "it had sent as many requests as it should"
-    TOKENS = "the next request might have passed its limit of tokens"
+    DURATION = "duration"
+    REQUESTS = "requests"
+    TOKENS = "tokens"
 
 
 class Conductor(Generic[State]):
@@ -45,7 +44,6 @@ class Conductor(Generic[State]):
         asker: Asker,
         reader: Reader,
         scraper: Scraper,
-        budget: TokenBudget,
         history: History,
         clock: Clock,
         origin_ns: int,
@@ -61,7 +59,6 @@ class Conductor(Generic[State]):
         self._clock = clock
         self._origin_ns = origin_ns
         self._before_measuring = before_measuring
-        self._budget = budget
         self._observations: deque[Observation] = deque()
         self._in_flight: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
@@ -157,7 +154,7 @@ class Conductor(Generic[State]):
             return Stop.DURATION
         if ask.phase is Phase.MEASURE and self._measured == self._spec.max_requests:
             return Stop.REQUESTS
-        return None if self._budget.book(ask) else Stop.TOKENS
+        return None if self._reader.budget.book(ask) else Stop.TOKENS
 
     def _planned_ns(self, ask: Ask) -> int:
         """When a request is due: as planned or now, and the first measured ones spread over the start of the cell."""

@@ -36,7 +36,7 @@ class Reader:
         self._spec = spec
         self._history = history
         self._progress = progress
-        self._budget = budget
+        self.budget = budget
         self._count_tokens = count_tokens
         self._unread: deque[Answered] = deque()
         self._wake = asyncio.Event()
@@ -80,7 +80,7 @@ class Reader:
         raw = answer.body if self._keeps_raw(complete.outcome) else None
         self._history.complete(complete, reading.event_times_ns, raw)
         self.tally.add(invoke, complete)
-        self._budget.settle(invoke.key, complete)
+        self.budget.settle(invoke.key, complete)
         self._progress.request_finished(invoke, complete)
         return complete
 
