@@ -27,6 +27,11 @@ COMMANDS = {
         target="harness.cli.sweep:sweep",
         summary="Measure an endpoint at several concurrency levels.",
     ),
+    "memory": CommandEntry(
+        section="Plan",
+        target="harness.cli.memory:memory",
+        summary="Work out what models keep in memory, from their config.json.",
+    ),
     "report": CommandEntry(
         section="Records",
         target="harness.cli.records:report",

@@ -1,4 +1,4 @@
-"""vLLM's pages: the attention block is raised until it holds a whole state, and the prefix cache works in such blocks."""
+"""vLLM's pages: the attention block is raised until it holds a whole state; the prefix cache works in such blocks."""
 
 from __future__ import annotations
 
