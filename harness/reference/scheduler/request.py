@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from harness.reference.constraint import Constraint
+from harness.reference.constraint.base import Constraint
 from harness.reference.sampling import SamplingParams, TokenLogprob
 
 

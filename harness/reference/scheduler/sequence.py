@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from harness.reference.constraint import Constraint
+from harness.reference.constraint.base import Constraint
 from harness.reference.sampling import F64, TokenLogprob
 from harness.reference.scheduler.request import Finish, Request
 from harness.reference.scheduler.stopping import OutputText

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from harness.reference.constraint import Constraint
+from harness.reference.constraint.base import Constraint
 from harness.reference.sampling import SamplingParams
 from harness.reference.scheduler.request import PromptScore
 
@@ -39,6 +39,7 @@ class Ask:
     cache_salt: str = ""
     constraint: Constraint | None = None
     thinking: bool = False
+    calls_tools: bool = False
     flags: frozenset[str] = frozenset()
 
     @property

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 
+from harness.reference.constraint.chat import THINK_START, Forms
 from harness.reference.sampling import SamplingParams
 from harness.reference.scheduler.request import PromptScore
 from harness.reference.server import fields
 from harness.reference.server.ask import Ask, Route
+from harness.reference.server.chat_parsing import chat_form, thinks
 from harness.reference.server.errors import RequestError
 from harness.reference.server.fields import Json
 from harness.reference.server.rules import Rules, ZeroTokens
@@ -39,6 +42,7 @@ class Parser:
         self.model_name = model_name
         self.max_model_len = max_model_len
         self.too_long = too_long
+        self.forms = Forms(tokenizer)
         self._seeds = itertools.count(seed * 1_000_003 + 1)
 
     def completion(self, body: Json) -> Ask:
@@ -51,23 +55,21 @@ class Parser:
 
     def chat(self, body: Json) -> Ask:
         """A /v1/chat/completions request."""
-        kwargs = fields.mapping(body, "chat_template_kwargs")
-        thinking = fields.boolean(kwargs, "enable_thinking", False)
+        form = chat_form(body, self.forms, self.rules)
         prompt = tuple(self.tokenizer.encode(self.render(body)))
         wants = fields.boolean(body, "logprobs", False)
         top = self._logprob_count(body, "top_logprobs") if wants else None
-        return self._ask(Route.CHAT, body, (prompt,), top=top, score=self._score(body, None), thinking=thinking)
+        ask = self._ask(Route.CHAT, body, (prompt,), top=top, score=self._score(body, None))
+        return replace(ask, constraint=form.constraint, thinking=form.thinking, calls_tools=form.calls_tools)
 
     def render(self, body: Json) -> str:
-        """The prompt text of a chat body."""
+        """The prompt text of a chat body; with thinking it ends inside an opened block of reasoning."""
         messages = [_message(message) for message in fields.objects(body, "messages")]
         if not messages:
             raise RequestError("messages must not be empty", param="messages")
-        return self.tokenizer.render_chat(
-            messages,
-            fields.objects(body, "tools") or None,
-            add_generation_prompt=fields.boolean(body, "add_generation_prompt", True),
-        )
+        opened = fields.boolean(body, "add_generation_prompt", True)
+        text = self.tokenizer.render_chat(messages, fields.objects(body, "tools") or None, add_generation_prompt=opened)
+        return text + THINK_START + "\n" if opened and thinks(body) else text
 
     def prompts(self, body: Json) -> tuple[tuple[int, ...], ...]:
         """The prompts of a completion: one text, several, one list of ids, or several.
@@ -102,7 +104,6 @@ class Parser:
         top: int | None,
         score: PromptScore | None,
         echo: bool = False,
-        thinking: bool = False,
     ) -> Ask:
         stream = fields.boolean(body, "stream", False)
         stream_options = fields.mapping(body, "stream_options") if stream else {}
@@ -122,7 +123,6 @@ class Parser:
             echo=echo,
             score=score,
             cache_salt=fields.string(body, "cache_salt", ""),
-            thinking=thinking,
             flags=frozenset(flag for flag in self.rules.flags if fields.boolean(body, flag, False)),
         )
 

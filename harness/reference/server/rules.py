@@ -20,7 +20,8 @@ class Rules:
 
     ``max_logprobs`` is the most alternatives it gives, None for no limit; ``scores_read_cache`` says whether a request
     for prompt logprobs may start from the cache; ``clips_length`` says that an answer may be cut by the context instead
-    of being refused; ``default_tokens`` is the length of a completion that names none, None for all the context holds.
+    of being refused; ``default_tokens`` is the length of a completion that names none, None for all the context holds;
+    ``unknown_tool`` is the refusal of a tool_choice that names no tool (with ``{name}``), None to take it for auto.
     """
 
     checks_model: bool
@@ -32,4 +33,5 @@ class Rules:
     default_tokens: int | None
     default_temperature: float
     checks_temperature: bool
+    unknown_tool: str | None
     flags: tuple[str, ...] = ()

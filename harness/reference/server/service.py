@@ -15,6 +15,7 @@ from harness.reference.options import EngineOptions
 from harness.reference.scheduler.request import Delta, Request
 from harness.reference.server import exposition, fields
 from harness.reference.server.ask import Ask, Route
+from harness.reference.server.chat_text import Splitter
 from harness.reference.server.dialects.base import Dialect
 from harness.reference.server.errors import EngineFailedError, RequestError
 from harness.reference.server.parsing import Parser
@@ -89,9 +90,7 @@ class Service:
         """Runs an ask and makes sure nothing of it is left when the client has gone."""
         worker, sink = next(self._turn), Sink()
         requests = self._requests(envelope.ask, received_ns)
-        choices = {
-            request.request_id: Choice(index=index, prompt=request.prompt) for index, request in enumerate(requests)
-        }
+        choices = {request.request_id: self._choice(envelope.ask, i, request) for i, request in enumerate(requests)}
         try:
             for request in requests:
                 worker.submit(request, sink)
@@ -119,6 +118,16 @@ class Service:
             )
             for index, prompt in enumerate(prompt for prompt in ask.prompts for _ in range(ask.n))
         ]
+
+    def _choice(self, ask: Ask, index: int, request: Request) -> Choice:
+        if ask.route is not Route.CHAT:
+            return Choice(index=index, prompt=request.prompt)
+        return Choice(
+            index=index,
+            prompt=request.prompt,
+            splitter=Splitter(thinking=ask.thinking, tools=ask.calls_tools),
+            think_end=self.parser.forms.think_end if ask.thinking else None,
+        )
 
     async def _whole(self, envelope: Envelope, choices: dict[str, Choice], sink: Sink) -> web.Response:
         while any(choice.finish is None for choice in choices.values()):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.reference.constraint import Constraint
+from harness.reference.constraint.base import Constraint
 from harness.reference.model.arrays import F32
 from harness.reference.sampling import (
     ACCEPT_STREAM,

@@ -18,7 +18,7 @@ class Constraint(Protocol):
         ...
 
     def advance(self, token: int) -> Constraint:
-        """The state after an allowed token."""
+        """The state after a token."""
         ...
 
     def finished(self) -> bool:
