@@ -11,12 +11,13 @@ from tqdm import tqdm
 
 from harness.drive import CellSpec
 from harness.records import CellInfo, Complete, Invoke, Outcome
+from workloads.plan import Phase
 
 PLAIN_INTERVAL_S = 5.0
 
 
 class SweepProgress:
-    """Requests done, tokens per second, failures and time left of the cell that is running."""
+    """Measured requests done, tokens per second, failures and time left of the cell that is running."""
 
     def __init__(self) -> None:
         self._bar: tqdm[Never] | None = None
@@ -34,6 +35,8 @@ class SweepProgress:
             self._bar = tqdm(total=requests, desc=self._level, unit="req", leave=False, dynamic_ncols=True)
 
     def request_finished(self, invoke: Invoke, complete: Complete) -> None:
+        if invoke.phase is Phase.WARMUP:
+            return
         self._done += 1
         self._failed += complete.outcome is not Outcome.OK
         self._tokens += complete.output_tokens if complete.output_tokens is not None else 0
