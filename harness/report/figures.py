@@ -25,7 +25,7 @@ from workloads.plan import Phase
 NOTHING = "no completed requests"
 ECDF_POINTS = 400
 TIME_BINS = 60
-SECONDS_STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600)
+SECONDS_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,28 +101,32 @@ def latency_distribution(
 
 
 def tokens_over_time(runs: Sequence[RunData]) -> Drawing:
-    """Output tokens per second over the time of each cell."""
+    """Output tokens per second over the time of each cell, a panel per cell."""
     title = "Output tokens over time"
-    figure, axes = style.new_axes(title, "seconds since the first measured request", "output tokens/s")
-    streams = [(key, _token_stream(history)) for key, history in _histories(runs)]
-    spans = [float(times_s[-1]) for _, (times_s, _) in streams if len(times_s)]
-    if not spans:
+    streams = [(key, *_token_stream(history)) for key, history in _histories(runs)]
+    figure, panels = style.new_panels(title, max(len(streams), 1))
+    for axes, (key, times_s, tokens) in zip(panels, streams, strict=False):
+        _draw_stream(axes, key, times_s, tokens)
+    if not streams:
+        style.say_empty(panels[0], "no cells")
+    panels[-1].set_xlabel("seconds since the first measured request")
+    words = "output tokens per second as each cell went on"
+    return Drawing(slug="tokens_over_time", title=title, words=words, figure=figure)
+
+
+def _draw_stream(axes: Axes, key: str, times_s: npt.NDArray[np.float64], tokens: npt.NDArray[np.float64]) -> None:
+    axes.set_ylabel("tokens/s")
+    if not len(times_s):
+        axes.set_title(f"concurrency {key}", fontweight="normal")
         style.say_empty(axes, "no token times")
-    else:
-        bin_s = _bin_seconds(max(spans))
-        for index, (key, (times_s, tokens)) in enumerate(streams):
-            if len(times_s):
-                edges = bin_s * np.arange(max(int(times_s[-1] / bin_s), 1) + 1)  # whole bins: a part of one would dip
-                counts, _ = np.histogram(times_s, bins=edges, weights=tokens)
-                middles = edges[:-1] + bin_s / 2
-                axes.plot(middles, counts / bin_s, color=style.colour(index), linestyle=style.dash(index), label=key)
-        axes.set_ylabel(f"output tokens/s (mean of {bin_s:g} s)")
-        axes.set_xlim(left=0)
-        axes.set_ylim(bottom=0)
-        axes.legend(title="concurrency", loc="best")
-    return Drawing(
-        slug="tokens_over_time", title=title, words="output tokens per second as each cell went on", figure=figure
-    )
+        return
+    bin_s = _bin_seconds(float(times_s[-1]))
+    edges = bin_s * np.arange(max(int(times_s[-1] / bin_s), 1) + 1)  # whole bins: a part of one would look like a dip
+    counts, _ = np.histogram(times_s, bins=edges, weights=tokens)
+    axes.stairs(counts / bin_s, edges, color=style.colour(0), linewidth=1.6)
+    axes.set_title(f"concurrency {key} (mean of each {bin_s:g} s)", fontweight="normal")
+    axes.set_xlim(0, edges[-1])
+    axes.set_ylim(0, style.HEADROOM * max(counts / bin_s) or 1)
 
 
 def cached_share(runs: Sequence[RunData]) -> Drawing:

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 SIZE_INCHES = (7.2, 4.3)
+PANEL_INCHES = 1.75
 DPI = 160
 INK = "#222222"
 # Okabe and Ito's palette, dark enough to read on white.
@@ -20,6 +21,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", "-.", ":")
 LOG_RANGE = 20.0
+HEADROOM = 1.1
 SETTINGS = {
     "font.family": "DejaVu Sans",
     "font.size": 11,
@@ -61,6 +63,18 @@ def new_axes(title: str, x_label: str, y_label: str) -> tuple[Figure, Axes]:
     return figure, axes
 
 
+def new_panels(title: str, count: int) -> tuple[Figure, list[Axes]]:
+    """A figure of panels one above the other, each with axes of its own."""
+    height_inches = max(SIZE_INCHES[1], PANEL_INCHES * count)
+    figure = Figure(figsize=(SIZE_INCHES[0], height_inches), layout="constrained")
+    figure.suptitle(title, x=0.01, ha="left", fontsize=SETTINGS["axes.titlesize"], fontweight="bold")
+    panels = [figure.add_subplot(count, 1, index + 1) for index in range(count)]
+    for axes in panels:
+        axes.xaxis.set_major_formatter(FuncFormatter(plain))
+        axes.yaxis.set_major_formatter(FuncFormatter(plain))
+    return figure, panels
+
+
 def colour(index: int) -> str:
     """The colour of the series at `index`; colours repeat after seven, and the dash pattern then differs."""
     return COLOURS[index % len(COLOURS)]
@@ -87,17 +101,15 @@ def fit_y(axes: Axes, values: Sequence[float]) -> None:
         _label_decades(axes.yaxis)
         axes.set_ylabel(f"{axes.get_ylabel()}, log scale")
     else:
-        axes.set_ylim(bottom=0, top=None if any(value > 0 for value in values) else 1)
+        axes.set_ylim(0, HEADROOM * max(values, default=0) or 1)
 
 
 def fit_x(axes: Axes, values: Sequence[float]) -> None:
-    """An x axis from zero; a logarithmic one, said so in its label, where the values span a twentyfold range."""
+    """An x axis around the values; a logarithmic one, said so in its label, where they span a twentyfold range."""
     if _wide(values):
         axes.set_xscale("log")
         _label_decades(axes.xaxis)
         axes.set_xlabel(f"{axes.get_xlabel()}, log scale")
-    else:
-        axes.set_xlim(left=0)
 
 
 def _wide(values: Sequence[float]) -> bool:
