@@ -29,6 +29,8 @@ class ChunkedBody:
         if self.finished:
             self.leftover += piece
             return b""
+        if self._left == 0 and not self._buffer and not self._in_trailer and (whole := _only_chunk(piece)) is not None:
+            return whole
         data = self._buffer + piece if self._buffer else piece
         payload: list[bytes] = []
         position = 0
@@ -83,3 +85,16 @@ class ChunkedBody:
             self._in_trailer = True
         else:
             self._left = size + 2
+
+
+def _only_chunk(piece: bytes) -> bytes | None:
+    """The payload of a piece that is exactly one chunk, as servers that flush each token send; None for any other."""
+    end = piece.find(b"\r\n", 0, 10)
+    digits = piece[:end]
+    if end < 1 or not digits.isalnum() or not piece.endswith(b"\r\n"):
+        return None
+    try:
+        size = int(digits, 16)
+    except ValueError:
+        return None
+    return piece[end + 2 : -2] if size > 0 and end + 4 + size == len(piece) else None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from harness.endpoint.counting import EventFacts
 from harness.endpoint.errors import described, error_code
 from harness.endpoint.logprobs import count_positions
+from harness.endpoint.template import TextTemplate, template_of
 from harness.endpoint.usage import read_usage
 from harness.records import Usage
 from workloads.plan import Json, ToolCall
@@ -90,6 +92,15 @@ _KNOWN_OF_MESSAGE = frozenset(
         "name",
     }
 )
+# Prefixes under which unread fields are reported, and what is kept and known at each level.
+_TOP, _CHOICE, _MESSAGE = "", "choices.", "choices.message."
+_FIELDS = {
+    _TOP: (_KEPT, _KNOWN),
+    _CHOICE: (_KEPT_OF_CHOICE, _KNOWN_OF_CHOICE),
+    _MESSAGE: (frozenset[str](), _KNOWN_OF_MESSAGE),
+}
+_TEXT_FIELDS = ("content", "text", "reasoning", "reasoning_content")
+_ONLY_TEXT = (True, False, None, None, None)
 
 
 @dataclass(slots=True)
@@ -136,68 +147,90 @@ class Gathered:
         self.extra: dict[str, Json] = {}
         self.unread_fields: set[str] = set()
 
+    def add_text(self, offset: int) -> None:
+        """Note an event whose text a template has taken."""
+        self.facts.append(EventFacts(offset, True, False))
+
+    def template(self, content: Object, data: bytes) -> TextTemplate | None:
+        """A template from an object just added, if it carried one piece of text and nothing else that varies."""
+        choices = content.get("choices")
+        choice = choices[0] if isinstance(choices, list) and len(choices) == 1 else None
+        if not isinstance(choice, dict) or choice.get("finish_reason") is not None:
+            return None
+        body = choice.get("delta", choice)
+        into = self.choices.get(choice.get("index", 0))
+        if not isinstance(body, dict) or body.get("tool_calls") or into is None or self.facts[-1][1:] != _ONLY_TEXT:
+            return None
+        texts = [(name, body[name]) for name in _TEXT_FIELDS if body.get(name)]
+        if len(texts) != 1:
+            return None
+        ((name, text),) = texts
+        target = into.content if name in ("content", "text") else into.reasoning
+        return template_of(data, text, target) if target is not None else None
+
     def add(self, content: Object, offset: int) -> None:
         """Take in one object that began at `offset` of the body."""
-        if not content.keys() <= _KNOWN:
-            self._note_unread("", content, _KNOWN)
-        completion_tokens = self._take_usage(content.get("usage"))
+        self._note_fields(_TOP, content)
+        usage = content.get("usage")
+        completion_tokens = self._take_usage(usage) if isinstance(usage, dict) else None
         choices = content.get("choices")
-        if isinstance(choices, list) and choices:
+        if isinstance(choices, list):
             for choice in choices:
                 if isinstance(choice, dict):
                     self._take_choice(choice, offset, completion_tokens)
-        if choices is None or content.get("error") is not None:
-            self._take_error(content)
-        for name in _KEPT & content.keys():
-            if content[name] is not None:
-                self.extra[name] = content[name]
+        if choices is None or "error" in content:
+            self.take_error(content)
 
-    def _take_error(self, content: Object) -> None:
-        message = described(content)
+    def take_error(self, content: Object, *, named: bool = False) -> None:
+        """Note an object that tells of an error; `named` if its event said so, whatever its shape."""
+        message = described({"error": content} if named and described(content) is None else content)
         if message is not None and self.error is None:
             self.error = message
             self.error_code = error_code(content)
 
-    def _take_usage(self, usage: Json) -> int | None:
-        if not isinstance(usage, dict):
-            return None
+    def _take_usage(self, usage: Object) -> int | None:
         self.usage = read_usage(usage)
         if "cost" in usage:
             self.extra["cost"] = usage["cost"]
         return self.usage.completion_tokens
 
     def _take_choice(self, content: Object, offset: int, completion_tokens: int | None) -> None:
-        index = content.get("index")
-        choice = self.choices.setdefault(index if isinstance(index, int) else 0, Choice())
-        if not content.keys() <= _KNOWN_OF_CHOICE:
-            self._note_unread("choices.", content, _KNOWN_OF_CHOICE)
-        message = content.get("delta", content.get("message"))
-        body = message if isinstance(message, dict) else content
-        if isinstance(message, dict) and not message.keys() <= _KNOWN_OF_MESSAGE:
-            self._note_unread("choices.message.", message, _KNOWN_OF_MESSAGE)
+        self._note_fields(_CHOICE, content)
+        index = content.get("index", 0)
+        choice = self.choices.get(index) if isinstance(index, int) else None
+        if choice is None:
+            choice = self.choices.setdefault(index if isinstance(index, int) else 0, Choice())
+        message = content.get("delta") or content.get("message")
+        body: Object = message if isinstance(message, dict) else content
         text = body.get("content") if body is message else content.get("text")
         speaks = _take_text(choice, text)
-        speaks = _take_reasoning(choice, body) or speaks
-        speaks = _take_calls(choice, body.get("tool_calls")) or speaks
+        if body is message:
+            self._note_fields(_MESSAGE, body)
+            speaks = _take_reasoning(choice, body) or speaks
+            speaks = _take_calls(choice, body.get("tool_calls")) or speaks
         finish_reason = content.get("finish_reason")
         if isinstance(finish_reason, str):
             choice.finish_reason = finish_reason
-        self.facts.append(
-            EventFacts(
-                offset=offset,
-                speaks=speaks,
-                silent=not speaks and text == "" and finish_reason is None and "role" not in body,
-                ids=_take_ids(choice, content),
-                positions=_take_logprobs(choice, content.get("logprobs")),
-                completion_tokens=completion_tokens,
-            )
-        )
-        for name in _KEPT_OF_CHOICE & content.keys():
+        silent = text == "" and not speaks and finish_reason is None and "role" not in body
+        ids, logprobs = _take_ids(choice, content), _take_logprobs(choice, content.get("logprobs"))
+        self.facts.append(EventFacts(offset, speaks, silent, ids, logprobs, completion_tokens))
+
+    def _note_fields(self, level: str, content: Object) -> None:
+        """Keep the engine fields of an object and the names of those that nothing here knows, if they hold anything."""
+        kept, unread = _fields(level, tuple(content))
+        for name in kept:
             if content[name] is not None:
                 self.extra[name] = content[name]
+        for name in unread:
+            if content[name] is not None:
+                self.unread_fields.add(level + name)
 
-    def _note_unread(self, prefix: str, content: Object, known: frozenset[str]) -> None:
-        self.unread_fields.update(prefix + name for name in content.keys() - known if content[name] is not None)
+
+@lru_cache(maxsize=1024)
+def _fields(level: str, names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Which of an object's fields are kept and which are unread; servers repeat few combinations."""
+    kept, known = _FIELDS[level]
+    return tuple(name for name in names if name in kept), tuple(name for name in names if name not in known)
 
 
 def _take_text(choice: Choice, text: Json) -> bool:
@@ -211,12 +244,11 @@ def _take_text(choice: Choice, text: Json) -> bool:
 
 def _take_reasoning(choice: Choice, body: Object) -> bool:
     """vLLM says `reasoning`, SGLang and llama.cpp `reasoning_content`, some servers both with the same text."""
-    for name in ("reasoning_content", "reasoning"):
-        text = body.get(name)
-        if isinstance(text, str) and text:
-            choice.reasoning.append(text)
-            return True
-    return False
+    text = body.get("reasoning_content") or body.get("reasoning")
+    if not isinstance(text, str) or not text:
+        return False
+    choice.reasoning.append(text)
+    return True
 
 
 def _take_calls(choice: Choice, calls: Json) -> bool:
@@ -239,9 +271,7 @@ def _take_calls(choice: Choice, calls: Json) -> bool:
 
 
 def _take_ids(choice: Choice, content: Object) -> int | None:
-    ids = content.get("token_ids")
-    if ids is None:
-        ids = content.get("response_token_ids")
+    ids = content.get("token_ids", content.get("response_token_ids"))
     if not isinstance(ids, list):
         return None
     if choice.token_ids is None:

@@ -25,18 +25,21 @@ def events(body: bytes) -> Iterator[SseEvent]:
 
     A last block that is not closed by an empty line is given too: whether it is whole shows when its data is parsed.
     """
-    start = len(_BOM) if body.startswith(_BOM) else 0
-    for match in _BLOCK.finditer(body, start):
-        block = match.group()
-        first = _LINE_END.search(block)
-        if first is None or first.end() == len(block):
-            line = block if first is None else block[: first.start()]
-            if line.startswith(b"data:"):
-                yield SseEvent(match.start(), _value(line, 5))
-        else:
-            event = _event_of_lines(match.start(), block)
-            if event is not None:
+    if b"\r" in body or body.startswith(_BOM):
+        blocks = ((match.start(), match.group()) for match in _BLOCK.finditer(body.removeprefix(_BOM)))
+        shift = len(_BOM) if body.startswith(_BOM) else 0
+        for offset, block in blocks:
+            if (event := _event(offset + shift, block)) is not None:
                 yield event
+        return
+    # Nearly all bodies end their lines with LF alone, and splitting those takes a tenth of the time.
+    offset = 0
+    for block in body.split(b"\n\n"):
+        if block.startswith(b"data: ") and b"\n" not in block:
+            yield SseEvent(offset, block[6:])
+        elif (event := _event(offset, block)) is not None:
+            yield event
+        offset += len(block) + 2
 
 
 def looks_like_events(body: bytes) -> bool:
@@ -44,7 +47,8 @@ def looks_like_events(body: bytes) -> bool:
     return body.removeprefix(_BOM).lstrip(b"\r\n").startswith((b"data:", b"event:", b"id:", b"retry:", b":"))
 
 
-def _event_of_lines(offset: int, block: bytes) -> SseEvent | None:
+def _event(offset: int, block: bytes) -> SseEvent | None:
+    offset += len(block) - len(block.lstrip(b"\n"))
     data: list[bytes] = []
     name = b"message"
     for line in _LINE_END.split(block):

@@ -15,6 +15,7 @@ from harness.endpoint.gather import Choice, Gathered
 from harness.endpoint.logprobs import positions
 from harness.endpoint.raw import RawAnswer
 from harness.endpoint.sse import events, looks_like_events
+from harness.endpoint.template import TextTemplate
 from harness.records import ErrorKind, Outcome, RequestError, TokenLogprob, TokenSource, Usage
 from workloads.plan import Json, ToolCall
 
@@ -109,23 +110,31 @@ def _parse(answer: RawAnswer) -> _Parsed:
 
 def _parse_stream(body: bytes) -> _Parsed:
     parsed = _Parsed(gathered=Gathered(), streamed=True)
+    gathered = parsed.gathered
+    template: TextTemplate | None = None
     for event in events(body):
-        if event.data == _DONE:
+        if template is not None and template.take(event.data):
+            gathered.add_text(event.offset)
+        elif event.data == _DONE:
             parsed.done = True
-        else:
-            _add(parsed, event.data, event.offset)
+        elif (content := _add(parsed, event.data, event.offset)) is not None:
+            if event.name == b"error":
+                gathered.take_error(content, named=True)
+            template = gathered.template(content, event.data)
     return parsed
 
 
-def _add(parsed: _Parsed, data: bytes, offset: int) -> None:
+def _add(parsed: _Parsed, data: bytes, offset: int) -> Mapping[str, Json] | None:
+    """Take in one object and return it; anything else is counted."""
     try:
         content = orjson.loads(data)
     except orjson.JSONDecodeError:
         content = None
-    if isinstance(content, dict):
-        parsed.gathered.add(content, offset)
-    else:
+    if not isinstance(content, dict):
         parsed.unparsed += 1
+        return None
+    parsed.gathered.add(content, offset)
+    return content
 
 
 def _error(answer: RawAnswer, parsed: _Parsed, stream: bool) -> RequestError | None:

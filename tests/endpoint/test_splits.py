@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from itertools import pairwise
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -85,6 +86,22 @@ def test_any_cut_with_any_line_end_reads_the_same(places: list[int], line_end: b
     assert decode(raw_answer(body), stream=True).text == "Grüße 世界"
 
 
+@given(
+    texts=st.lists(st.text(max_size=8) | st.sampled_from(["index", "stop", '"', '","x":"', "\\", ""]), max_size=20),
+    field=st.sampled_from(["content", "reasoning", "text"]),
+)
+def test_any_texts_are_read_whether_or_not_their_events_are_alike(texts: list[str], field: str) -> None:
+    choices = [{"index": 0, field: text} if field == "text" else {"index": 0, "delta": {field: text}} for text in texts]
+    closing = {"index": 0, "delta": {}, "finish_reason": "stop"}
+    objects = [{"id": "x", "choices": [{**choice, "finish_reason": None}]} for choice in choices]
+    objects.append({"id": "x", "choices": [closing]})
+    reading = decode(raw_answer(b"".join(b"data: " + orjson.dumps(one) + b"\n\n" for one in objects)), stream=True)
+    said = reading.reasoning if field == "reasoning" else reading.text
+    assert (said if said is not None else "") == "".join(texts)
+    assert len(reading.event_times_ns) == sum(text != "" for text in texts)
+    assert reading.error is None
+
+
 def test_an_event_is_timed_by_the_arrival_of_its_first_byte() -> None:
     first, second = GOOD_EVENTS[1], GOOD_EVENTS[2]
     pieces = [STREAM_HEAD, chunk(first + second[:5]), chunk(second[5:]) + chunk(b"")]
@@ -122,7 +139,7 @@ def test_broken_framing_is_found(wire: bytes) -> None:
         (b"data: a\ndata: b\n\n", [b"a\nb"]),
         (b"data: a\r\rdata: b\r\r", [b"a", b"b"]),
         (b"data: a\r\n\r\ndata: b", [b"a", b"b"]),
-        (b"data\n\n", []),
+        (b"data\n\n", [b""]),
         (b"event: x\ndata\n\n", [b""]),
         (b"\n\n\ndata:  a\n\n", [b" a"]),
         (b"", []),

@@ -125,6 +125,13 @@ def test_an_error_as_the_first_event_of_a_stream_is_unknown() -> None:
     assert (reading.outcome, reading.error.message) == (Outcome.UNKNOWN, "queue full")
 
 
+def test_an_event_named_error_is_an_error_whatever_its_shape() -> None:
+    body = sse(said({"content": "a"})) + b'event: error\ndata: {"reason": "gone"}\n\n'
+    reading = decode(raw_answer(body), stream=True)
+    assert reading.error is not None
+    assert (reading.error.kind, reading.error.message) == (ErrorKind.STREAM_ERROR, '{"reason":"gone"}')
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
