@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -159,6 +160,7 @@ class Spool:
                 waiting.append(job)
             else:
                 job()
+                time.sleep(0)  # lets the event loop have the interpreter between two jobs
         for file in self._files:
             file.flush()
         while waiting:
