@@ -154,7 +154,7 @@ class Spool:
             event.set()
 
     def _turn(self, waiting: list[threading.Event]) -> None:
-        while self._jobs:
+        for _ in range(len(self._jobs)):  # what comes meanwhile waits, so that a busy loop cannot put off the flush
             job = self._jobs.popleft()
             if isinstance(job, threading.Event):
                 waiting.append(job)
