@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.records import Outcome
+from harness.store import RunFolder, read_cell
 from tests.e2e.commands import clean_environment, engine, lines, run_ling_bench
 
 LEVELS = "2,4"
@@ -43,37 +45,45 @@ def kill_after(process: subprocess.Popen[bytes], folder: Path, delay_s: float) -
     process.wait()
 
 
-def accounted(run: Path) -> set[str]:
-    """Ids that the run folder admits may have been sent: every invoke line, and every id reserved."""
-    found: set[str] = set()
-    for history in run.glob("*/history.jsonl"):
-        for line in lines(history):
-            if line["type"] == "invoke":
-                found.add(str(line["request_id"]))
-            elif line["type"] == "reserve":
-                prefix, first = str(line["from"]).rsplit("-", 1)
-                last = str(line["to"]).rsplit("-", 1)[1]
-                found |= {f"{prefix}-{number}" for number in range(int(first), int(last) + 1)}
-    return found
+def accounted(run: RunFolder) -> set[str]:
+    """Ids that the run folder admits may have been sent: every invoke line, and the gap it declares."""
+    histories = [read_cell(run, cell) for cell in (*run.cells(), *run.aborted_cells())]
+    return {record.invoke.request_id for each in histories for record in each.records} | {
+        request_id for each in histories for request_id in each.gap
+    }
+
+
+def seen_by(log: Path, run: RunFolder) -> set[str]:
+    """Ids of this run that reached the server."""
+    token = run.path.name.rsplit("-", 1)[1]
+    ids = {str(line["id"]) for line in lines(log)} if log.exists() else set()
+    return {request_id for request_id in ids if request_id.startswith(token)}
+
+
+def assert_complete_and_cold(run: RunFolder) -> None:
+    assert len(run.cells()) == 2
+    for cell in run.cells():
+        assert run.is_finished(cell)
+        for record in read_cell(run, cell).records:
+            assert record.complete.outcome is Outcome.OK
+            usage = record.complete.usage
+            assert usage is not None and usage.cached_tokens is not None
+            assert usage.cached_tokens < 64, "a cold request that was asked again was warm"
 
 
 def kill_and_resume(url: str, log: Path, folder: Path, delay_s: float) -> None:
     process = start(url, folder)
     kill_after(process, folder, delay_s)
-    (run,) = folder.glob("results/*")
-    seen = {str(line["request_id"]) for line in lines(log)} if log.exists() else set()
-    mine = {request_id for request_id in seen if request_id.startswith(run.name.rsplit("-", 1)[1])}
-    assert mine <= accounted(run)
-    report = run_ling_bench("report", str(run), cwd=folder)
+    (path,) = folder.glob("results/*")
+    with RunFolder.open(path) as run:
+        assert seen_by(log, run) <= accounted(run)
+    report = run_ling_bench("report", str(path), cwd=folder)
     assert report.returncode == 0, report.stderr
-    resumed = run_ling_bench("sweep", "--resume", str(run), cwd=folder)
+    resumed = run_ling_bench("sweep", "--resume", str(path), cwd=folder)
     assert resumed.returncode == 0, resumed.stderr
-    for cell in (run / "random-c002", run / "random-c004"):
-        assert (cell / "cell.json").exists()
-        for line in lines(cell / "history.jsonl"):
-            usage = line.get("usage")
-            if line["type"] == "complete" and isinstance(usage, dict):
-                assert usage["cached_tokens"] < 64, "a cold request that was asked again was warm"
+    with RunFolder.open(path) as run:
+        assert seen_by(log, run) <= accounted(run)
+        assert_complete_and_cold(run)
 
 
 def one_after_another(tmp_path: Path, count: int) -> None:

@@ -46,7 +46,7 @@ def test_a_run_is_a_folder_of_plain_records(finished: tuple[Path, str, str]) -> 
     run = run_folder(finished)
     names = {path.name for path in run.iterdir()}
     assert {"run.json", "plan.jsonl", "prompts", "metrics.json", "summary.json"} <= names
-    for cell in ("agent-c001", "agent-c004"):
+    for cell in ("agent-c0001", "agent-c0004"):
         assert {"history.jsonl", "times.u32", "cell.json"} <= {path.name for path in (run / cell).iterdir()}
     info = json.loads((run / "run.json").read_text())
     assert info["target"]["chosen_by"] == "embedded"
