@@ -16,7 +16,7 @@ from workloads import agent_talk
 from workloads.options import WorkloadOptions
 from workloads.plan import ChatPrompt, Json, Message, ToolCall
 from workloads.sessions import Session, SessionGenerator, Turn
-from workloads.text import CountTokens, cut_to_tokens, message_tokens, seeded, spread_fraction, tool_text
+from workloads.text import CountTokens, cut_to_tokens, message_tokens, seeded, spread_fraction, tools_tokens
 from workloads.tool_output import TOOL_OUTPUTS
 
 NS_PER_S = 1_000_000_000
@@ -38,7 +38,7 @@ class AgentSpec:
     tools_share: float = 0.16
     shared_share: float = 0.34
     start_low_share: float = 0.1
-    start_high_share: float = 0.96
+    start_high_share: float = 0.88
     result_median_share: float = 0.04
     result_high_share: float = 0.25
     result_sigma: float = 0.8
@@ -83,10 +83,10 @@ class AgentFamily:
         self._count = count
         self._tools = _tools_within(round(spec.tools_share * spec.context_tokens), count)
         self._definitions = tuple(tool.definition() for tool in self._tools)
-        tools_tokens = sum(count(tool_text(definition)) for definition in self._definitions)
+        defined_tokens = tools_tokens(self._definitions, count)
         shared_tokens = round(spec.shared_share * spec.context_tokens)
-        self._system = Message(role="system", content=self._instructions(max(1, shared_tokens - tools_tokens)))
-        self._shared_tokens = tools_tokens + message_tokens(self._system, count)
+        self._system = Message(role="system", content=self._instructions(max(1, shared_tokens - defined_tokens)))
+        self._shared_tokens = defined_tokens + message_tokens(self._system, count)
 
     def spec(self) -> Mapping[str, Json]:
         return self._spec.as_json()
@@ -156,7 +156,7 @@ def _tools_within(tokens: int, count: CountTokens) -> tuple[agent_talk.Tool, ...
     chosen: list[agent_talk.Tool] = []
     used = 0
     for tool in agent_talk.TOOLS:
-        used += count(tool_text(tool.definition()))
+        used += tools_tokens((tool.definition(),), count)
         if used > tokens and len(chosen) >= 3:
             break
         chosen.append(tool)

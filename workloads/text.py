@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from workloads.lexicon import ADJECTIVES, NOUNS, PREPOSITIONS, VERBS
@@ -117,25 +117,24 @@ def words_of_tokens(rng: random.Random, words: Sequence[str], tokens: int, count
 
 
 def prompt_tokens(prompt: Prompt, count: CountTokens) -> int:
-    """Tokens of a prompt's own text; the template's tokens around messages are not in it."""
+    """Tokens of a prompt; a chat's are those of ChatML, which other templates miss by a few tokens a message."""
     if isinstance(prompt, ChatPrompt):
-        return sum(message_tokens(message, count) for message in prompt.messages) + tools_tokens(prompt, count)
+        return tools_tokens(prompt.tools, count) + sum(message_tokens(message, count) for message in prompt.messages)
     if isinstance(prompt, TextPrompt):
         return count(prompt.text)
     return len(prompt.token_ids)
 
 
 def message_tokens(message: Message, count: CountTokens) -> int:
-    """Tokens of a message's content and of the names and arguments of its tool calls."""
-    content = 0 if message.content is None else count(message.content)
-    return content + sum(count(f"{call.name} {call.arguments}") for call in message.tool_calls)
+    """Tokens of one message in ChatML, its tool calls as Hermes' template writes them."""
+    content = "" if message.content is None else message.content
+    calls = "".join(
+        f'<tool_call>\n{{"name": "{call.name}", "arguments": {call.arguments}}}\n</tool_call>'
+        for call in message.tool_calls
+    )
+    return count(f"<|im_start|>{message.role}\n{content}{calls}<|im_end|>\n")
 
 
-def tools_tokens(prompt: ChatPrompt, count: CountTokens) -> int:
-    """Tokens of the tool definitions, as JSON."""
-    return sum(count(tool_text(tool)) for tool in prompt.tools)
-
-
-def tool_text(tool: Json) -> str:
-    """A tool definition as the text that most templates render it to."""
-    return json.dumps(tool)
+def tools_tokens(tools: Sequence[Mapping[str, Json]], count: CountTokens) -> int:
+    """Tokens of tool definitions, as one line of JSON each."""
+    return count("".join(f"{json.dumps(tool)}\n" for tool in tools)) if tools else 0

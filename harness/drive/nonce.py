@@ -21,9 +21,9 @@ def new_nonce(run_id: str, cell: str, attempt: int) -> str:
 def with_nonce(prompt: Prompt, nonce: str) -> Prompt:
     """The prompt with the nonce before everything it has to say.
 
-    A chat carries it at the start of its first message and of its first tool's description, because some templates
-    render the tools first. Token ids keep their number: the first ones are replaced by ids that occur in the prompt,
-    64 bits' worth or as many as there are.
+    A chat carries it at the start of its first message and of its first tool's description, which is moved to the front
+    of the definition, because some templates render the tools first. Token ids keep their number: the first ones are
+    replaced by ids that occur in the prompt, 64 bits' worth or as many as there are.
     """
     if isinstance(prompt, ChatPrompt):
         first, *others = prompt.messages
@@ -45,8 +45,10 @@ def _marked_tool(tool: Mapping[str, Json], nonce: str) -> Mapping[str, Json]:
     function = tool.get("function")
     if not isinstance(function, Mapping):
         return {"nonce": nonce, **tool}
-    description = function.get("description", "")
-    return {**tool, "function": {**function, "description": f"[{nonce}] {description}"}}
+    marked = {"description": f"[{nonce}] {function.get('description', '')}"}
+    return {"function": marked | {key: value for key, value in function.items() if key != "description"}} | {
+        key: value for key, value in tool.items() if key != "function"
+    }
 
 
 def _marked_ids(token_ids: tuple[int, ...], nonce: str) -> tuple[int, ...]:

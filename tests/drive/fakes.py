@@ -50,6 +50,8 @@ class FakeClient:
     in_flight: int = 0
     most_in_flight: int = 0
     scrapes_ns: list[int] = field(default_factory=list)
+    controls: Mapping[str, str] = field(default_factory=dict)
+    posted: list[str] = field(default_factory=list)
 
     async def open_connections(self, count: int) -> int:
         return count if self.connections is None else self.connections
@@ -59,6 +61,13 @@ class FakeClient:
         if self.metrics is None:
             raise EndpointError(RequestError(kind=ErrorKind.HTTP_STATUS, message="not found", http_status=404))
         return self.metrics
+
+    async def post_text(self, path: str) -> str:
+        self.posted.append(path)
+        said = self.controls.get(path)
+        if said is None:
+            raise EndpointError(RequestError(kind=ErrorKind.HTTP_STATUS, message="not found", http_status=404))
+        return said
 
     async def send(self, request: EncodedRequest, *, on_cancel: Callable[[RawAnswer], None] | None = None) -> RawAnswer:
         sent_ns = self.clock.now_ns()

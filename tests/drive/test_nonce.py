@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,6 +42,7 @@ def test_tools_rendered_before_the_messages_carry_it_too() -> None:
     assert isinstance(marked, ChatPrompt)
     function = marked.tools[0]["function"]
     assert isinstance(function, dict)
+    assert json.dumps(marked.tools[0]).startswith('{"function": {"description": "[')
     assert function == {"name": "f", "description": f"[{NONCE}] Does it.", "parameters": {}}
     assert marked.tools[1] == tool
 
