@@ -1,0 +1,23 @@
+"""The picture: lines for what is compared, a ring where a hybrid begins to pay."""
+
+from __future__ import annotations
+
+from harness.report.memory_figure import memory_against_context
+from tests.memory.samples import FP32, LING, M1, shape
+
+
+def test_a_hybrid_has_its_line_its_comparison_and_a_ring() -> None:
+    drawing = memory_against_context([(LING, FP32)], M1)
+    assert len(drawing.figure.axes[0].lines) == 3
+    assert "ling-3.1-flash is level with attention in every layer at 3,769 tokens" in drawing.words
+
+
+def test_pure_attention_has_one_line() -> None:
+    drawing = memory_against_context([(shape("deepseek-v3"), FP32)], M1)
+    assert len(drawing.figure.axes[0].lines) == 1
+    assert "level" not in drawing.words
+
+
+def test_a_model_without_attention_is_flat() -> None:
+    line = memory_against_context([(shape("mamba2-780m"), FP32)], M1).figure.axes[0].lines[0]
+    assert len(set(line.get_ydata())) == 1
