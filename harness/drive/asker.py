@@ -68,5 +68,6 @@ class Asker:
             prompt_hash=encoded.prompt_hash,
             expected_prompt_tokens=ask.expected_prompt_tokens,
             parameters=encoded.parameters,
+            labels=ask.labels,
         )
         return encoded, invoke

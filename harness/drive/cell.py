@@ -10,6 +10,7 @@ from harness.drive.asker import Asker
 from harness.drive.budget import TokenBudget
 from harness.drive.closing import Ended, closing_record
 from harness.drive.conductor import Conductor, Stop
+from harness.drive.flusher import Flusher
 from harness.drive.health import SelfMeter, frozen_garbage
 from harness.drive.ports import History, KeepPrompt, Sender
 from harness.drive.progress import NO_PROGRESS, Progress
@@ -89,6 +90,7 @@ class _Cell(Generic[State]):
             asker=Asker(spec, client, history, keep_prompt, clock),
             reader=reader,
             scraper=self._scraper,
+            flusher=Flusher(client, spec.engine, clock),
             history=history,
             clock=clock,
             origin_ns=self._origin_ns,

@@ -10,12 +10,13 @@ from typing import Generic
 
 from harness.clock import NS_PER_S, Clock
 from harness.drive.asker import Answered, Asker
+from harness.drive.flusher import Flusher
 from harness.drive.ports import History
 from harness.drive.reader import Reader, observed
 from harness.drive.scraper import Scraper
 from harness.drive.spec import CellSpec
 from harness.records import Invoke
-from workloads.plan import Ask, Done, Generator, Marker, Observation, Phase, Scrape, Sleep, State, Step, Wait
+from workloads.plan import Ask, Done, Flush, Generator, Marker, Observation, Phase, Scrape, Sleep, State, Step, Wait
 
 BACKLOG_PER_SLOT = 4
 
@@ -31,7 +32,7 @@ class Stop(StrEnum):
 class Conductor(Generic[State]):
     """Runs one generator to its end, or to the cell's.
 
-    A sleep, a scrape or a marker is carried out before the generator is asked again; answers that come meanwhile wait.
+    Any step but a request is carried out before the generator is asked again; answers that come meanwhile wait.
     origin_ns: the start of the cell, from which the generator counts. before_measuring: called once, before the first
     measured request. stopped: None if the plan came to its own end. cut_off: requests still in flight after the drain.
     """
@@ -44,6 +45,7 @@ class Conductor(Generic[State]):
         asker: Asker,
         reader: Reader,
         scraper: Scraper,
+        flusher: Flusher,
         history: History,
         clock: Clock,
         origin_ns: int,
@@ -55,6 +57,7 @@ class Conductor(Generic[State]):
         self._asker = asker
         self._reader = reader
         self._scraper = scraper
+        self._flusher = flusher
         self._history = history
         self._clock = clock
         self._origin_ns = origin_ns
@@ -175,10 +178,11 @@ class Conductor(Generic[State]):
             self._reader.put(answered)
             self._observations.append(Observation(key=key, outcome="unread"))
 
-    async def _carry_out(self, step: Sleep | Scrape | Marker) -> None:
+    async def _carry_out(self, step: Sleep | Scrape | Marker | Flush) -> None:
+        request_id = self._history.next_request_id()
         self._history.invoke(
             Invoke(
-                request_id=self._history.next_request_id(),
+                request_id=request_id,
                 cell=self._spec.cell,
                 step=type(step).__name__.lower(),
                 key=step.key,
@@ -192,6 +196,10 @@ class Conductor(Generic[State]):
             await self._clock.sleep_until(self._clock.now_ns() + step.duration_ns)
         elif isinstance(step, Scrape):
             await self._scraper.sample()
+        elif isinstance(step, Flush):
+            flushed = await self._flusher.flush(request_id)
+            self._history.complete(flushed)
+            self._observations.append(observed(step.key, flushed))
 
     async def _drain(self) -> None:
         """Let what is in flight end; after a duration only for so long, then it is cut off."""

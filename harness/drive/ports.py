@@ -36,6 +36,10 @@ class Sender(Protocol):
         """The body of a GET; EndpointError on any trouble."""
         ...
 
+    async def post_text(self, path: str) -> str:
+        """The body of the answer to an empty POST; EndpointError on any trouble."""
+        ...
+
 
 class History(Protocol):
     """The part of `store.CellWriter` that a cell uses; only `finish` and `close` wait for the disk."""

@@ -22,7 +22,8 @@ class CellSpec:
     those in flight then have `drain_ns` to end. spread_start_ns: the first `concurrency` measured requests start evenly
     over it; None means 5 ms each, at most a quarter of the duration. max_requests: most measured requests. max_tokens:
     most prompt and output tokens of the cell, warm-up included. sampling: body fields of every request. raw_every: keep
-    the raw answer of every n-th request (0: none), and of each that failed. scrape: read the server's counters.
+    the raw answer of every n-th request (0: none), and of each that failed. scrape: read the server's counters. engine:
+    whose ways of emptying a cache are used; None tries them all.
     """
 
     cell: str
@@ -40,6 +41,7 @@ class CellSpec:
     sampling: Mapping[str, Json] = field(default_factory=dict)
     raw_every: int = 16
     scrape: bool = True
+    engine: str | None = None
 
     def __post_init__(self) -> None:
         if self.concurrency < 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from io import BytesIO
 from types import TracebackType
 from typing import Literal, Self, cast
 from weakref import WeakSet
@@ -29,6 +30,7 @@ from workloads.plan import Json
 
 _OPENED_AT_ONCE = 64
 _SIDE_REQUEST_S = 30.0
+_WRITTEN_AT_ONCE_BYTES = 1 << 20
 
 
 class Client:
@@ -108,8 +110,10 @@ class Client:
         """Fill `exchange` from one attempt; the error is None if the answer came to its end."""
         async with self._watch.over(exchange) as watched:
             try:
+                # Longer bodies go piece by piece, so that one of them does not hold up the other streams.
+                data = request.body if len(request.body) <= _WRITTEN_AT_ONCE_BYTES else BytesIO(request.body)
                 async with session.post(
-                    self._url(request.path), data=request.body, headers=request.headers, allow_redirects=False
+                    self._url(request.path), data=data, headers=request.headers, allow_redirects=False
                 ) as response:
                     exchange.keep_head(response.status, response.headers)
                     await self._read(response, exchange)
@@ -183,6 +187,10 @@ class Client:
     async def post_json(self, path: str, body: Json) -> Json:
         """The JSON answer to a POST of JSON; EndpointError on any trouble."""
         return self._json(path, await self._side_request("POST", path, orjson.dumps(body)))
+
+    async def post_text(self, path: str) -> str:
+        """The body of the answer to an empty POST; EndpointError on any trouble."""
+        return (await self._side_request("POST", path, b"")).decode("utf-8", errors="replace")
 
     def _json(self, path: str, body: bytes) -> Json:
         try:

@@ -35,7 +35,8 @@ class CellHistory:
     """Everything one cell left behind.
 
     info: None if the cell is unfinished. records: requests, in the order of their `invoke` lines. steps: the other
-    steps. gap: ids that may have been sent without a line (reserved, never seen, and the history was not closed).
+    steps. step_completes: what came of those that have an outcome, by request id. gap: ids that may have been sent
+    without a line (reserved, never seen, and the history was not closed).
     torn_lines: 1 if the file ends in half a line. unreadable_lines: whole lines that could not be understood.
     unknown_lines: lines of a type this version does not know. orphan_completes: answers without their `invoke`.
     lost_times: requests whose token times are missing from the sidecar. lossy_lines: lines with mended characters.
@@ -55,6 +56,7 @@ class CellHistory:
     lost_times: int
     lossy_lines: int
     unread_fields: Mapping[str, int]
+    step_completes: Mapping[str, Complete] = field(default_factory=dict)
 
 
 def read_cell(run: RunFolder, cell: str) -> CellHistory:
@@ -66,11 +68,12 @@ def read_cell(run: RunFolder, cell: str) -> CellHistory:
     records, lost_times = _join(lines, _read_sidecar(folder / layout.TIMES))
     seen = lines.invokes.keys() | lines.completes.keys()
     closed = info is not None or lines.closed
+    steps = tuple(each for each in lines.invokes.values() if each.step != "ask")
     return CellHistory(
         cell=cell,
         info=info,
         records=records,
-        steps=tuple(each for each in lines.invokes.values() if each.step != "ask"),
+        steps=steps,
         counters=tuple(lines.counters),
         gap=() if closed else tuple(each for each in lines.reserved if each not in seen),
         torn_lines=lines.torn,
@@ -80,6 +83,7 @@ def read_cell(run: RunFolder, cell: str) -> CellHistory:
         lost_times=lost_times,
         lossy_lines=lines.lossy,
         unread_fields=lines.unread,
+        step_completes={step.request_id: found for step in steps if (found := lines.completes.get(step.request_id))},
     )
 
 
