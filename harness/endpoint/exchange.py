@@ -42,6 +42,7 @@ class Exchange:
         "sent_ns",
         "status",
         "untouched",
+        "writing_ns",
     )
 
     def __init__(self) -> None:
@@ -51,6 +52,7 @@ class Exchange:
 
     def restart(self) -> None:
         """Forget an attempt of which nothing came."""
+        self.writing_ns: int | None = None
         self.sent_ns: int | None = None
         self.status: int | None = None
         self.headers: dict[str, str] = {}
@@ -89,12 +91,14 @@ class Exchange:
         except FramingError as trouble:
             error = RequestError(kind=ErrorKind.GARBAGE, message=str(trouble))
         parts = self.pieces if self.framing is None else self.parts
+        # An answer can come before the whole of a long request was taken; then the beginning of writing has to do.
+        sent_ns = self.sent_ns if self.sent_ns is not None or self.untouched else self.writing_ns
         kept = [(part, at_ns) for part, at_ns in zip(parts, self.arrivals_ns, strict=False) if part]
         ends = accumulate(len(part) for part, _ in kept)
         return RawAnswer(
             http_status=self.status,
             headers={name: redact(value, secrets) for name, value in self.headers.items()},
-            sent_ns=self.sent_ns,
+            sent_ns=sent_ns,
             body=_masked(b"".join(part for part, _ in kept), secrets),
             starts=tuple(end - len(part) for end, (part, _) in zip(ends, kept, strict=True)),
             arrivals_ns=tuple(at_ns for _, at_ns in kept),

@@ -14,9 +14,9 @@ class RawAnswer:
 
     headers: lower-case names; only those worth keeping. body: without the HTTP framing and with every secret masked.
     Piece i of it begins at body[starts[i]] and arrived at arrivals_ns[i]; pieces are never empty. sent_ns: the request
-    had been written to its socket, None if it never was. error: trouble of the connection, a wait that ran out, or a
-    status other than 2xx; None says only that HTTP went well. retries: dead pooled connections replaced.
-    connection_reused: None if no connection was had.
+    had been handed to its socket whole (or writing began, if the answer came first); None if it never was. error:
+    trouble of the connection, a wait that ran out, or a status other than 2xx; None says only that HTTP went well.
+    retries: dead pooled connections replaced. connection_reused: None if no connection was had.
     """
 
     http_status: int | None

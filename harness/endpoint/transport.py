@@ -134,6 +134,7 @@ class StampedRequest(aiohttp.ClientRequest):
         exchange = CURRENT_EXCHANGE.get()
         protocol = conn.protocol
         if exchange is not None and protocol is not None:
+            exchange.writing_ns = self.now_ns()
             exchange.reused = protocol in self.pooled
             self.pooled.add(protocol)
         await super().write_bytes(writer, conn, content_length)

@@ -377,6 +377,27 @@ def test_a_cancelled_request_leaves_what_came(path: str) -> None:
     assert (reading.outcome, reading.error.kind, reading.text) == (Outcome.UNKNOWN, ErrorKind.CANCELLED, "one")
 
 
+def test_an_answer_before_the_whole_request_was_taken_has_a_time_of_sending(path: str) -> None:
+    async def answers_early(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(plain("413 Too Large", b'{"error":{"message":"too large"}}'))
+        await writer.drain()
+        await reader.read()
+        writer.close()
+
+    async def run() -> RawAnswer:
+        server = await asyncio.start_server(answers_early, "127.0.0.1", 0)
+        target = target_of(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        ask = Ask(key="k", prompt=TextPrompt(text="x" * 40_000_000), max_tokens=4)
+        async with server, Client(target, MonotonicClock()) as client:
+            return await client.send(encode_request(ask, target, {}, "r1"))
+
+    answer = asyncio.run(run())
+    assert (answer.http_status, answer.error and answer.error.message) == (413, "too large")
+    assert answer.sent_ns is not None
+    assert answer.sent_ns <= answer.end_ns
+
+
 def test_opened_connections_are_the_ones_that_requests_use(path: str) -> None:
     async def run() -> tuple[int, int, list[bool | None]]:
         async with BadServer(always(good_stream())) as server:
