@@ -100,7 +100,7 @@ def parse_loaded(items: Sequence[str]) -> dict[str | None, float]:
     type=click.Choice([e.value for e in Engine]),
     default=Engine.VLLM.value,
     show_default=True,
-    help="For drafts.",
+    help="Whose states for drafts.",
 )
 @click.option("--snapshots", type=click.IntRange(min=0), default=0, help="Cached states kept for each sequence.")
 @click.option("--node", default=None, metavar="NxGPU", help="8xH200, 4xGB300, or 8x80GB.")
