@@ -378,19 +378,23 @@ def test_a_cancelled_request_leaves_what_came(path: str) -> None:
 
 
 def test_an_answer_before_the_whole_request_was_taken_has_a_time_of_sending(path: str) -> None:
+    answered = asyncio.Event()
+
     async def answers_early(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
         writer.write(plain("413 Too Large", b'{"error":{"message":"too large"}}'))
         await writer.drain()
-        await reader.read()
-        writer.close()
+        await answered.wait()
+        writer.transport.abort()
 
     async def run() -> RawAnswer:
         server = await asyncio.start_server(answers_early, "127.0.0.1", 0)
         target = target_of(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
         ask = Ask(key="k", prompt=TextPrompt(text="x" * 40_000_000), max_tokens=4)
         async with server, Client(target, MonotonicClock()) as client:
-            return await client.send(encode_request(ask, target, {}, "r1"))
+            answer = await client.send(encode_request(ask, target, {}, "r1"))
+            answered.set()
+            return answer
 
     answer = asyncio.run(run())
     assert (answer.http_status, answer.error and answer.error.message) == (413, "too large")
