@@ -31,14 +31,13 @@ class Emitter:
             if logprobs:
                 sequence.fresh_logprobs.append(logprobs[count - 1])
             self.stats.generated_tokens += 1
-            self._settle(sequence, token)
+            sequence.fresh_pieces.append(self._settle(sequence, token))
             if sequence.finish is not None:
                 return count
-        sequence.fresh_text += sequence.text.take()
         return len(tokens)
 
-    def _settle(self, sequence: Sequence, token: int) -> None:
-        """Moves text and constraint on by one token and ends the sequence when it is time."""
+    def _settle(self, sequence: Sequence, token: int) -> str:
+        """Moves text and constraint on by one token and ends the sequence when it is time; the text now ready."""
         room = self.max_model_len - len(sequence.tokens)
         finish = finish_of(token, sequence.generated, sequence.request.sampling, self.eos_ids, room)
         ended_by_token = finish is not None and finish.reason is FinishReason.STOP
@@ -49,9 +48,8 @@ class Emitter:
                 finish = Finish(reason=FinishReason.STOP)
         if matched is not None and sequence.generated >= sequence.request.sampling.min_tokens:
             finish = Finish(reason=FinishReason.STOP, matched=matched)
-        if finish is not None:
-            sequence.finish = finish
-            sequence.fresh_text += sequence.text.finish(stopped=isinstance(finish.matched, str))
+        sequence.finish = finish
+        return sequence.text.take() if finish is None else sequence.text.finish(stopped=isinstance(finish.matched, str))
 
 
 class UsageReporter:
@@ -89,7 +87,7 @@ class UsageReporter:
         delta = Delta(
             request_id=sequence.request.request_id,
             tokens=tuple(sequence.fresh_tokens),
-            text=sequence.fresh_text,
+            pieces=tuple(sequence.fresh_pieces),
             usage=self.usage(sequence),
             timing=Timing(
                 received_ns=sequence.request.received_ns,
@@ -101,6 +99,6 @@ class UsageReporter:
             prompt_logprobs=tuple(prompt_logprobs) if prompt_logprobs is not None else None,
             finish=sequence.finish,
         )
-        sequence.fresh_tokens, sequence.fresh_text, sequence.fresh_logprobs = [], "", []
+        sequence.fresh_tokens, sequence.fresh_pieces, sequence.fresh_logprobs = [], [], []
         sequence.reported = True
         return delta

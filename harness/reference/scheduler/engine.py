@@ -8,6 +8,7 @@ from collections.abc import Callable
 from harness.reference.cache.memory import MemoryBudget
 from harness.reference.cache.policy import Span
 from harness.reference.cache.prefix import PrefixCache
+from harness.reference.cache.tier import Kind
 from harness.reference.scheduler.choosing import Chooser
 from harness.reference.scheduler.decode import Decoder
 from harness.reference.scheduler.emission import Emitter, UsageReporter
@@ -106,12 +107,20 @@ class Engine:
 
     def reset_cache(self, *, force: bool) -> bool:
         """Empties the prefix cache; refused while anything runs, unless ``force`` sends it back to wait."""
-        if self.busy and not force:
+        if (self.scheduler.running or self.scheduler.waiting) and not force:
             return False
         self.scheduler.preempt_all()
         if self.cache is not None:
             self.cache.reset()
         return True
+
+    def erase_cache(self) -> int:
+        """Empties the prefix cache whatever runs, which keeps its own state; how many tokens it held."""
+        if self.cache is None:
+            return 0
+        erased = self.cache.device.counts[Kind.LATENT] * self.cache.hasher.block_size
+        self.cache.reset()
+        return erased
 
     def _prefill(self, sequence: Sequence, span: Span) -> bool:
         """Runs one chunk; whether the sequence got its first token and goes on."""

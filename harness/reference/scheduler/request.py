@@ -100,16 +100,22 @@ class Timing:
 class Delta:
     """What one step added to one sequence.
 
-    ``text`` may be shorter than the tokens (held-back bytes or a possible stop string) and catches up later.
+    ``pieces`` is the text that each token completed; it may lag behind the tokens (held-back bytes or a possible stop
+    string) and catches up later.
     ``logprobs`` is empty unless asked for. ``prompt_logprobs`` comes with the first delta of a request that asked for a
     score; its entries are None where there is no logprob.
     """
 
     request_id: str
     tokens: tuple[int, ...]
-    text: str
+    pieces: tuple[str, ...]
     usage: Usage
     timing: Timing
     logprobs: tuple[TokenLogprob, ...] = ()
     prompt_logprobs: tuple[TokenLogprob | None, ...] | None = None
     finish: Finish | None = None
+
+    @property
+    def text(self) -> str:
+        """All pieces together."""
+        return "".join(self.pieces)

@@ -67,7 +67,7 @@ class Sequence:
     finish: Finish | None = None
     prompt_logprobs: list[TokenLogprob | None] | None = None
     fresh_tokens: list[int] = field(default_factory=list)
-    fresh_text: str = ""
+    fresh_pieces: list[str] = field(default_factory=list)
     fresh_logprobs: list[TokenLogprob] = field(default_factory=list)
     reported: bool = False
     scheduled_ns: int = 0

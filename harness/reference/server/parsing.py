@@ -49,7 +49,7 @@ class Parser:
         """A /v1/completions request."""
         prompts = self.prompts(body)
         top = self._logprob_count(body, "logprobs") if body.get("logprobs") is not None else None
-        echo = fields.boolean(body, "echo", False)
+        echo = fields.boolean(body, "echo", False) and self.rules.scores_prompts
         score = self._score(body, top if echo else None)
         return self._ask(Route.COMPLETION, body, prompts, top=top, score=score, echo=echo)
 
@@ -60,6 +60,12 @@ class Parser:
         wants = fields.boolean(body, "logprobs", False)
         top = self._logprob_count(body, "top_logprobs") if wants else None
         ask = self._ask(Route.CHAT, body, (prompt,), top=top, score=self._score(body, None))
+        if ask.stream and ask.return_token_ids and not self.rules.streams_chat_ids:
+            raise RequestError(
+                "return_token_ids is not supported with streaming on /v1/chat/completions. "
+                "Please set stream=false when using return_token_ids=true.",
+                kind="BadRequest",
+            )
         return replace(ask, constraint=form.constraint, thinking=form.thinking, calls_tools=form.calls_tools)
 
     def render(self, body: Json) -> str:
@@ -202,6 +208,8 @@ class Parser:
 
     def _score(self, body: Json, echoed: int | None) -> PromptScore | None:
         """Whether the prompt is to be scored: ``prompt_logprobs``, or logprobs of an echoed prompt."""
+        if not self.rules.scores_prompts:
+            return None
         if body.get("prompt_logprobs") is not None:
             return PromptScore(start=0, top=self._logprob_count(body, "prompt_logprobs"), reads_cache=False)
         if echoed is not None:

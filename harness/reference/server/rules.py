@@ -21,7 +21,9 @@ class Rules:
     ``max_logprobs`` is the most alternatives it gives, None for no limit; ``scores_read_cache`` says whether a request
     for prompt logprobs may start from the cache; ``clips_length`` says that an answer may be cut by the context instead
     of being refused; ``default_tokens`` is the length of a completion that names none, None for all the context holds;
-    ``unknown_tool`` is the refusal of a tool_choice that names no tool (with ``{name}``), None to take it for auto.
+    ``named_tools`` says that tool_choice may name a function (else such a choice counts as auto) and ``unknown_tool``
+    is the refusal of a name that no tool has, with ``{name}``; ``scores_prompts`` that prompt logprobs and echo are
+    known; ``streams_chat_ids`` that token ids may be asked of a streamed chat.
     """
 
     checks_model: bool
@@ -33,5 +35,8 @@ class Rules:
     default_tokens: int | None
     default_temperature: float
     checks_temperature: bool
+    named_tools: bool
     unknown_tool: str | None
+    scores_prompts: bool = True
+    streams_chat_ids: bool = True
     flags: tuple[str, ...] = ()

@@ -19,6 +19,8 @@ from harness.reference.options import DialectName, EngineOptions
 from harness.reference.scheduler.engine import Engine
 from harness.reference.server.app import build_app
 from harness.reference.server.dialects.base import Dialect
+from harness.reference.server.dialects.llamacpp import LlamaDialect
+from harness.reference.server.dialects.sglang import SglangDialect
 from harness.reference.server.dialects.vllm import VllmDialect
 from harness.reference.server.parsing import Parser
 from harness.reference.server.request_log import RequestLog
@@ -27,7 +29,11 @@ from harness.reference.server.worker import EngineWorker
 from harness.reference.tokenizer import StreamDecoder, Tokenizer
 from harness.reference.weights.shipped import load
 
-DIALECTS: dict[DialectName, Callable[[EngineOptions, Tokenizer], Dialect]] = {"vllm": VllmDialect}
+DIALECTS: dict[DialectName, Callable[[EngineOptions, Tokenizer], Dialect]] = {
+    "vllm": VllmDialect,
+    "sglang": SglangDialect,
+    "llamacpp": LlamaDialect,
+}
 SHUTDOWN_S = 1.0
 SWITCH_INTERVAL_S = 0.001
 

@@ -49,16 +49,17 @@ class Service:
         self.workers = workers
         self.log = log
         self.created_s = int(time.time())
+        self.live: dict[str, tuple[EngineWorker, list[str]]] = {}
         self._turn = itertools.cycle(workers)
         self._serial = itertools.count()
 
     async def completions(self, http: web.Request) -> web.StreamResponse:
         """POST /v1/completions."""
-        return await self._serve(http, self.parser.completion)
+        return await self.serve(http, self.parser.completion)
 
     async def chat(self, http: web.Request) -> web.StreamResponse:
         """POST /v1/chat/completions."""
-        return await self._serve(http, self.parser.chat)
+        return await self.serve(http, self.parser.chat)
 
     def views(self) -> list[EngineView]:
         """What /metrics shows of each engine."""
@@ -73,7 +74,8 @@ class Service:
         """GET /v1/models."""
         return json_response(self.dialect.models(self.created_s))
 
-    async def _serve(self, http: web.Request, parse: Callable[[fields.Json], Ask]) -> web.StreamResponse:
+    async def serve(self, http: web.Request, parse: Callable[[fields.Json], Ask]) -> web.StreamResponse:
+        """Answers a request for text that ``parse`` understands."""
         received_ns = time.monotonic_ns()
         request_id = http.headers.get("X-Request-Id") or uuid.uuid4().hex[:16]
         try:
@@ -90,6 +92,7 @@ class Service:
         """Runs an ask and makes sure nothing of it is left when the client has gone."""
         worker, sink = next(self._turn), Sink()
         requests = self._requests(envelope.ask, received_ns)
+        self.live[envelope.reply_id] = worker, [request.request_id for request in requests]
         choices = {request.request_id: self._choice(envelope.ask, i, request) for i, request in enumerate(requests)}
         try:
             for request in requests:
@@ -100,6 +103,7 @@ class Service:
         except EngineFailedError as failure:
             return json_response(self.dialect.error(engine_error(failure)), 500)
         finally:
+            self.live.pop(envelope.reply_id, None)  # clients may give one id twice
             for request_id in choices:
                 worker.abort(request_id)
 
@@ -134,20 +138,20 @@ class Service:
             delta = _checked(await sink.get())
             choices[delta.request_id].add(delta)
         ordered = list(choices.values())
-        body = self.dialect.chat if envelope.ask.route is Route.CHAT else self.dialect.completion
-        return json_response(body(envelope, ordered))
+        return json_response(self.dialect.whole(envelope, ordered))
 
     async def _stream(
         self, http: web.Request, envelope: Envelope, choices: dict[str, Choice], sink: Sink
     ) -> web.StreamResponse:
         response = web.StreamResponse(headers=SSE_HEADERS)
         await response.prepare(http)
+        closed = True
         try:
             await self._write_deltas(response, envelope, choices, sink)
             events = self.dialect.last_events(envelope, list(choices.values()))
         except EngineFailedError as failure:
-            events = [self.dialect.error(engine_error(failure))]
-        done = b"data: [DONE]\n\n" if self.dialect.reports_done else b""
+            events, closed = [self.dialect.stream_error(engine_error(failure))], self.dialect.closes_after_error()
+        done = b"data: [DONE]\n\n" if closed else b""
         await response.write(b"".join(map(event_bytes, events)) + done)
         await response.write_eof()
         return response
@@ -156,7 +160,6 @@ class Service:
         self, response: web.StreamResponse, envelope: Envelope, choices: dict[str, Choice], sink: Sink
     ) -> None:
         """Writes events as deltas come; what has piled up goes out in one write."""
-        make = self.dialect.chat_events if envelope.ask.route is Route.CHAT else self.dialect.completion_events
         while any(choice.finish is None for choice in choices.values()):
             events: list[bytes] = []
             waiting = [await sink.get()]
@@ -166,7 +169,7 @@ class Service:
                 delta = _checked(item)
                 choice = choices[delta.request_id]
                 choice.add(delta)
-                events += map(event_bytes, make(envelope, choice))
+                events += map(event_bytes, self.dialect.events(envelope, choice))
             await response.write(b"".join(events))
 
 

@@ -29,6 +29,8 @@ class EngineWorker:
         self._wake = threading.Condition()
         self._stopping = False
         self._sinks: dict[str, Sink] = {}
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._calls: set[asyncio.Future[Any]] = set()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -54,12 +56,22 @@ class EngineWorker:
         if self.failure is not None:
             raise EngineFailedError(str(self.failure))
         self._sinks[request.request_id] = sink
+        self._idle.clear()
         self._post(lambda: self.engine.submit(request))
 
     def abort(self, request_id: str) -> None:
         """Ends a request whose client is gone."""
-        if self._sinks.pop(request_id, None) is not None:
+        if request_id in self._sinks:
+            self._forget(request_id)
             self._post(lambda: self.engine.abort(request_id))
+
+    async def idle(self) -> None:
+        """Returns when no client waits for this engine any more."""
+        await self._idle.wait()
+
+    def end(self, request_id: str) -> None:
+        """Ends a request whose client waits: it gets what there is, with finish reason ``abort``."""
+        self._post(lambda: self.engine.abort(request_id))
 
     async def call(self, work: Callable[[Engine], T]) -> T:
         """Runs ``work`` on the engine's thread, between two steps.
@@ -118,7 +130,12 @@ class EngineWorker:
             if sink is not None:
                 sink.put_nowait(delta)
                 if delta.finish is not None:
-                    del self._sinks[delta.request_id]
+                    self._forget(delta.request_id)
+
+    def _forget(self, request_id: str) -> None:
+        del self._sinks[request_id]
+        if not self._sinks:
+            self._idle.set()
 
     def _fail(self) -> None:
         for sink in self._sinks.values():

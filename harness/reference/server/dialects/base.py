@@ -19,7 +19,6 @@ class Dialect(Protocol):
     """How one engine writes what the service has to say."""
 
     rules: Rules
-    reports_done: bool
 
     def reply_id(self, route_prefix: str, request_id: str) -> str:
         """The id of a reply."""
@@ -29,19 +28,11 @@ class Dialect(Protocol):
         """The body of /v1/models."""
         ...
 
-    def completion(self, envelope: Envelope, choices: list[Choice]) -> Json:
-        """A whole completion."""
+    def whole(self, envelope: Envelope, choices: list[Choice]) -> object:
+        """An answer in one piece, by the envelope's route."""
         ...
 
-    def chat(self, envelope: Envelope, choices: list[Choice]) -> Json:
-        """A whole chat answer."""
-        ...
-
-    def completion_events(self, envelope: Envelope, choice: Choice) -> list[Json]:
-        """Stream events for a choice's newest delta."""
-        ...
-
-    def chat_events(self, envelope: Envelope, choice: Choice) -> list[Json]:
+    def events(self, envelope: Envelope, choice: Choice) -> list[Json]:
         """Stream events for a choice's newest delta."""
         ...
 
@@ -50,7 +41,19 @@ class Dialect(Protocol):
         ...
 
     def error(self, error: RequestError) -> Json:
-        """The body of a refusal, or of an event when a stream has begun."""
+        """The body of a refusal."""
+        ...
+
+    def stream_error(self, error: RequestError) -> Json:
+        """The event of an error after a stream has begun."""
+        ...
+
+    def closes_after_error(self) -> bool:
+        """Whether ``[DONE]`` still follows such an event."""
+        ...
+
+    def no_route(self, status: int, reason: str) -> Json:
+        """The body of 404 and 405 for paths and methods that do not exist."""
         ...
 
     def too_long(self, prompt_tokens: int, answer_tokens: int | None) -> RequestError:

@@ -9,8 +9,10 @@ from prometheus_client.metrics_core import Metric
 from harness.reference.options import EngineOptions
 from harness.reference.scheduler.request import SpeculationCounts
 from harness.reference.server import logprobs as shapes
+from harness.reference.server.ask import Route
 from harness.reference.server.dialects import vllm_metrics
 from harness.reference.server.dialects.base import Json
+from harness.reference.server.dialects.pieces import call_deltas, calls_body, finish_reason
 from harness.reference.server.errors import RequestError
 from harness.reference.server.reply import Choice, Envelope, speculation, totals
 from harness.reference.server.rules import Rules, ZeroTokens
@@ -34,9 +36,9 @@ class VllmDialect:
         default_tokens=16,
         default_temperature=1.0,
         checks_temperature=True,
+        named_tools=True,
         unknown_tool="The tool specified in `tool_choice` does not match any of the specified `tools`",
     )
-    reports_done = True
 
     def __init__(self, options: EngineOptions, tokenizer: Tokenizer) -> None:
         self.options = options
@@ -60,8 +62,15 @@ class VllmDialect:
         }
         return {"object": "list", "data": [model]}
 
-    def completion(self, envelope: Envelope, choices: list[Choice]) -> Json:
-        """A whole completion."""
+    def whole(self, envelope: Envelope, choices: list[Choice]) -> object:
+        """A completion or a chat answer."""
+        return self._chat(envelope, choices) if _is_chat(envelope) else self._completion(envelope, choices)
+
+    def events(self, envelope: Envelope, choice: Choice) -> list[Json]:
+        """One event a delta, the last of them with the finish reason; in a chat the role comes first."""
+        return self._chat_events(envelope, choice) if _is_chat(envelope) else [self._completion_event(envelope, choice)]
+
+    def _completion(self, envelope: Envelope, choices: list[Choice]) -> Json:
         return {
             **self._head(envelope, "text_completion"),
             "choices": [self._completion_choice(envelope, choice) for choice in choices],
@@ -70,8 +79,7 @@ class VllmDialect:
             "metrics": self._speculation(choices),
         }
 
-    def chat(self, envelope: Envelope, choices: list[Choice]) -> Json:
-        """A whole chat answer."""
+    def _chat(self, envelope: Envelope, choices: list[Choice]) -> Json:
         prompt_logprobs = choices[0].prompt_logprobs
         ids = list(choices[0].prompt) if envelope.ask.return_token_ids else None
         return {
@@ -84,27 +92,22 @@ class VllmDialect:
             "metrics": self._speculation(choices),
         }
 
-    def completion_events(self, envelope: Envelope, choice: Choice) -> list[Json]:
-        """One event a delta; the last one carries the finish reason."""
+    def _completion_event(self, envelope: Envelope, choice: Choice) -> Json:
         ask, delta = envelope.ask, choice.newest
         assert delta is not None
         first = choice.events == 1
-        text = delta.text
-        if ask.echo and first:
-            text = self.tokenizer.decode(choice.prompt) + text
         body: Json = {
             "index": choice.index,
-            "text": text,
+            "text": self.tokenizer.decode(choice.prompt) + delta.text if ask.echo and first else delta.text,
             "logprobs": self._legacy(envelope, choice, first=first, streamed=True),
-            "finish_reason": self._reason(choice),
+            "finish_reason": finish_reason(choice),
             "stop_reason": self._stop_reason(choice),
             "prompt_token_ids": list(choice.prompt) if ask.return_token_ids and first else None,
             "token_ids": list(delta.tokens) if ask.return_token_ids else None,
         }
-        return [{**self._head(envelope, "text_completion"), "choices": [body], **self._running_usage(envelope, choice)}]
+        return {**self._head(envelope, "text_completion"), "choices": [body], **self._running_usage(envelope, choice)}
 
-    def chat_events(self, envelope: Envelope, choice: Choice) -> list[Json]:
-        """The role first, then one event a delta; the last one carries the finish reason."""
+    def _chat_events(self, envelope: Envelope, choice: Choice) -> list[Json]:
         ask, delta = envelope.ask, choice.newest
         assert delta is not None
         head = self._head(envelope, "chat.completion.chunk")
@@ -115,9 +118,9 @@ class VllmDialect:
             events.append({**head, "choices": [{**role, "finish_reason": None}], "prompt_token_ids": ids})
         body: Json = {
             "index": choice.index,
-            "delta": {"content": delta.text},
+            "delta": self._delta(choice),
             "logprobs": shapes.chat_shape(self.tokenizer, delta.logprobs) if delta.logprobs else None,
-            "finish_reason": self._reason(choice),
+            "finish_reason": finish_reason(choice),
         }
         if choice.finish is not None:
             body["stop_reason"] = self._stop_reason(choice)
@@ -125,11 +128,23 @@ class VllmDialect:
         events.append({**head, "choices": [body], **self._running_usage(envelope, choice)})
         return events
 
+    def _delta(self, choice: Choice) -> Json:
+        """What the newest delta adds; content may be empty, the other fields come only with something in them."""
+        fresh, calls = choice.fresh, call_deltas(choice)
+        delta: Json = {}
+        if fresh.reasoning:
+            delta["reasoning"] = fresh.reasoning
+        if fresh.content or not (fresh.reasoning or calls):
+            delta["content"] = fresh.content
+        if calls:
+            delta["tool_calls"] = calls
+        return delta
+
     def last_events(self, envelope: Envelope, choices: list[Choice]) -> list[Json]:
         """The usage event, if asked for."""
         if not envelope.ask.include_usage:
             return []
-        kind = "text_completion" if choices and envelope.ask.route.value == "completion" else "chat.completion.chunk"
+        kind = "chat.completion.chunk" if _is_chat(envelope) else "text_completion"
         event: Json = {**self._head(envelope, kind), "choices": [], **self._tail(envelope, choices, streamed=True)}
         metrics = self._speculation(choices)
         return [event if metrics is None else {**event, "metrics": metrics}]
@@ -141,6 +156,18 @@ class VllmDialect:
             value = f", value={error.value}" if error.value is not None else ""
             message += f" (parameter={error.param}{value})"
         return {"error": {"message": message, "type": error.kind, "param": error.param, "code": error.status}}
+
+    def stream_error(self, error: RequestError) -> Json:
+        """The same object as an event."""
+        return self.error(error)
+
+    def closes_after_error(self) -> bool:
+        """It does."""
+        return True
+
+    def no_route(self, status: int, reason: str) -> Json:
+        """FastAPI's ``{"detail": reason}``."""
+        return {"detail": reason}
 
     def too_long(self, prompt_tokens: int, answer_tokens: int | None) -> RequestError:
         """vLLM names the prompt when it alone is too long, ``max_tokens`` when that is, else both."""
@@ -185,7 +212,7 @@ class VllmDialect:
         details: Json | None = None
         if not self.options.no_cache_report:
             details = {"cached_tokens": counts.cached_tokens}
-            if envelope.ask.route.value == "chat":
+            if _is_chat(envelope):
                 details["created_cache_tokens"] = counts.created_tokens
         usage: Json = {
             "prompt_tokens": counts.prompt_tokens,
@@ -194,6 +221,8 @@ class VllmDialect:
         }
         if details is not None or not streamed:
             usage["prompt_tokens_details"] = details
+        if envelope.ask.thinking:
+            usage["completion_tokens_details"] = {"reasoning_tokens": counts.reasoning_tokens}
         return usage
 
     def _running_usage(self, envelope: Envelope, choice: Choice) -> Json:
@@ -210,7 +239,7 @@ class VllmDialect:
             "index": choice.index,
             "text": echoed + choice.text,
             "logprobs": self._legacy(envelope, choice, first=True, streamed=False),
-            "finish_reason": self._reason(choice),
+            "finish_reason": finish_reason(choice),
             "stop_reason": self._stop_reason(choice),
             "token_ids": list(choice.tokens) if ask.return_token_ids else None,
             "prompt_logprobs": shapes.vllm_prompt_shape(self.tokenizer, prompt_logprobs) if prompt_logprobs else None,
@@ -218,12 +247,19 @@ class VllmDialect:
         }
 
     def _chat_choice(self, envelope: Envelope, choice: Choice) -> Json:
-        message: Json = {"role": "assistant", "content": choice.text, "refusal": None, "reasoning": None}
+        message: Json = {
+            "role": "assistant",
+            "content": choice.content if choice.content or not (choice.reasoning or choice.calls) else None,
+            "refusal": None,
+            "reasoning": choice.reasoning or None,
+        }
+        if choice.calls:
+            message["tool_calls"] = calls_body(choice)
         return {
             "index": choice.index,
             "message": message,
             "logprobs": shapes.chat_shape(self.tokenizer, choice.logprobs) if choice.logprobs else None,
-            "finish_reason": self._reason(choice),
+            "finish_reason": finish_reason(choice),
             "stop_reason": self._stop_reason(choice),
             "token_ids": list(choice.tokens) if envelope.ask.return_token_ids else None,
         }
@@ -246,9 +282,6 @@ class VllmDialect:
                 )
         return shapes.legacy_shape(self.tokenizer, entries, offset, tokens)
 
-    def _reason(self, choice: Choice) -> str | None:
-        return choice.finish.reason.value if choice.finish is not None else None
-
     def _stop_reason(self, choice: Choice) -> str | int | None:
         return choice.finish.matched if choice.finish is not None else None
 
@@ -257,10 +290,14 @@ class VllmDialect:
         counts = speculation(choices)
         if counts is None or not self.options.speculative_tokens:
             return None
-        return {"speculative_decoding": speculation_body(counts, self.options.speculative_tokens)}
+        return {"speculative_decoding": _speculation_body(counts, self.options.speculative_tokens)}
 
 
-def speculation_body(counts: SpeculationCounts, depth: int) -> Json:
+def _is_chat(envelope: Envelope) -> bool:
+    return envelope.ask.route is Route.CHAT
+
+
+def _speculation_body(counts: SpeculationCounts, depth: int) -> Json:
     """The fields of ``--per-request-spec-decode-metrics summary``; rates are null before the first step."""
     histogram = [*counts.histogram, *[0] * (depth + 1 - len(counts.histogram))]
     return {

@@ -1,0 +1,1 @@
+"""Routes beside those that generate text, one dialect a file."""
