@@ -33,7 +33,7 @@ class AgentSpec:
 
     seed: int
     context_tokens: int = 1536
-    output_tokens: int = 32
+    output_tokens: int = 64
     think_time_s: float = 0.0
     tools_share: float = 0.16
     shared_share: float = 0.34

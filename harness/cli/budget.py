@@ -15,6 +15,8 @@ from workloads.sessions import SessionGenerator
 
 # An endless cell (--duration) is priced by this many requests.
 SAMPLE_REQUESTS = 64
+# Prompts sized by a ratio come out up to this much longer than planned, so a cap leaves room for it.
+INEXACT_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +69,9 @@ def plan_sweep(options: SweepOptions, counting: Counting) -> SweepPlan:
     requests = options.requests_per_cell
     generator, cost = _priced(options, counting, requests)
     allowance = None if options.max_tokens_total is None else options.max_tokens_total // len(options.concurrency)
-    while allowance is not None and cost.complete and cost.prompt_tokens + cost.output_tokens > allowance:
-        share = allowance / (cost.prompt_tokens + cost.output_tokens)
+    margin = 1.0 if counting.exact else 1.0 + INEXACT_SHARE
+    while allowance is not None and cost.complete and margin * (cost.prompt_tokens + cost.output_tokens) > allowance:
+        share = allowance / margin / (cost.prompt_tokens + cost.output_tokens)
         fewer = min(cost.requests - 1, int(cost.requests * share))
         if fewer < 1:
             raise click.UsageError(

@@ -14,7 +14,8 @@ from workloads.text import CountTokens, approximate_count
 
 # Prose, code, JSON and a log line: the mixture a ratio is taken from.
 SAMPLE = (
-    "The scheduler admits a request once its state fits.\ndef load_snapshot(slot: int) -> bytes:\n    return pool[slot]\n"
+    "The scheduler admits a request once its state fits.\n"
+    "def load_snapshot(slot: int) -> bytes:\n    return pool[slot]\n"
     '{"path": "src/cache/blocks.py", "matches": 17, "truncated": false}\n'
     "2026-03-14T09:26:53Z WARN evict: 212 blocks in 18 ms (budget 4096 MiB)\n"
 ) * 8
