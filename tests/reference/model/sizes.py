@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from harness.reference.config import ModelConfig
@@ -13,14 +15,24 @@ from harness.reference.model.state import LiveState
 from harness.reference.weights.random_weights import random_weights
 
 TINY = ModelConfig(
-    vocab_size=64, hidden_size=32, layers=4, group_size=4, head_dim=16, kv_rank=24, nope_dim=8, rope_dim=8, value_dim=8,
-    dense_dim=48, experts=4, expert_dim=16, context_length=1024,
-)  # fmt: skip
-GROUPED = ModelConfig(
-    vocab_size=64, hidden_size=32, layers=5, group_size=2, head_dim=16, kv_rank=24, query_rank=16, nope_dim=8,
-    rope_dim=8, value_dim=8, dense_dim=48, experts=8, expert_groups=4, groups_per_token=2, expert_dim=16, routed_scale=2.5,
+    vocab_size=64,
+    hidden_size=32,
+    layers=4,
+    group_size=4,
+    head_dim=16,
+    kv_rank=24,
+    nope_dim=8,
+    rope_dim=8,
+    value_dim=8,
+    dense_dim=48,
+    experts=4,
+    expert_dim=16,
     context_length=1024,
-)  # fmt: skip
+)
+GROUPED = replace(
+    TINY, layers=5, group_size=2, query_rank=16, experts=8, expert_groups=4, groups_per_token=2, routed_scale=2.5
+)
+"""A second attention layer, a low-rank query, expert groups and a tail."""
 
 
 def model(config: ModelConfig = TINY, mode: Mode = "default") -> Model:
