@@ -28,7 +28,7 @@ RESUME_OPTIONS = ("base_url", "api_key", "headers", "notes", "result_dir", "repo
 
 
 @click.command("sweep")
-@click.option("--concurrency", "--max-concurrency", default=None, help="Levels, such as 1,8,32; one cell each.")
+@click.option("--concurrency", "--max-concurrency", default="1,8,32", show_default=True, help="Levels; one cell each.")
 @click.option("--base-url", "--url", default=None, help="Server, with or without /v1. [env: OPENAI_BASE_URL]")
 @click.option("--model", default=None, help="Model to ask; default: the only one served.")
 @click.option("--endpoint-type", type=click.Choice(["chat", "completions"]), default="chat", show_default=True)
@@ -119,8 +119,6 @@ def _refuse_plan_options(context: click.Context) -> None:
 
 
 def _options(given: Mapping[str, object]) -> SweepOptions:
-    if given["concurrency"] is None:
-        raise ValueError("--concurrency is missing; write for example --concurrency 1,8,32")
     checked: dict[str, object] = {
         "concurrency": parse_concurrency(str(given["concurrency"])),
         "sampling": _sampling(given),

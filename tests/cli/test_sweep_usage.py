@@ -36,7 +36,7 @@ def closed_port() -> int:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "--concurrency is missing"),
+        (["--concurrency", ""], "is not a whole number"),
         (["--concurrency", "1,x"], "'x' is not a whole number"),
         (["--concurrency", "1", "--base-url", "ftp://host"], "http"),
         (["--concurrency", "1", "--extra-body", "{"], "--extra-body is not JSON"),
