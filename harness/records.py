@@ -205,7 +205,8 @@ class CellInfo:
 
     window_start_ns / window_end_ns: from the first measured request's planned time to the last measured event.
     counters: samples before, at 1 Hz, and after; empty when the server shows none (`counters_error` says why).
-    sent/ok/refused/unknown count measured requests; warmup_requests counts those left out.
+    sent/ok/refused/unknown count measured requests; warmup_requests counts those left out. ended_by: the limit that
+    ended the cell before its plan did ("duration", "requests", "tokens"), None if none did.
     """
 
     cell: str
@@ -229,6 +230,7 @@ class CellInfo:
     retries: int = 0
     unparsed_events: int = 0
     warnings: tuple[str, ...] = ()
+    ended_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

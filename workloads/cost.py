@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from workloads.plan import Ask, Done, Generator, Observation, Phase, Sleep, State, Wait
+from workloads.plan import Ask, Done, Flush, Generator, Observation, Phase, Sleep, State, Wait
 from workloads.text import CountTokens, approximate_count, prompt_tokens
 
 _AT_ONCE = 8
@@ -64,6 +64,8 @@ def _asked(generator: Generator[State], request_limit: int) -> tuple[list[Ask], 
             return asks, True
         if isinstance(step, Sleep):
             now_ns += step.duration_ns
+        if isinstance(step, Flush):
+            observation = Observation(key=step.key, outcome="ok")
         if isinstance(step, Ask):
             if step.phase is Phase.MEASURE and measured == request_limit:
                 return asks, False

@@ -15,7 +15,9 @@ class Capabilities:
     cache can be emptied natively. logprobs: most alternatives per token that work, 0 if none. token_id_prompts,
     cached_tokens, speculation, native_score: token ids as prompts, cached tokens in usage, drafting, SGLang's
     /generate. deterministic: the operator declared answers bit-exact whatever the batch, the chunks and the cache.
-    cache_tokens: tokens the prefix cache holds. chunk_tokens: the server's prefill chunk.
+    cache_tokens: tokens the prefix cache holds. chunk_tokens: the server's prefill chunk. cached_in_stream,
+    cached_in_whole: cached tokens come in streamed answers, in whole ones. block_tokens: what the server calls the
+    alignment of a hit.
     """
 
     engine: str | None = None
@@ -30,6 +32,9 @@ class Capabilities:
     deterministic: bool | None = None
     cache_tokens: int | None = None
     chunk_tokens: int | None = None
+    cached_in_stream: bool | None = None
+    cached_in_whole: bool | None = None
+    block_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +58,9 @@ class StepRecord:
 class CheckHistory:
     """All rounds of one check, in the order in which requests were begun.
 
-    `rounds` is how many there were; `Invoke.cell` ends in "-r0", "-r1", ... .
+    `rounds` is how many there were; `Invoke.cell` ends in "-r0", "-r1", ... . counters: keyed by meaning (prompt_tokens,
+    generation_tokens, cached_tokens, running, waiting, spec_drafts, spec_accepted), not by the engine's names.
+    required: features that must be there. cut_short: why a round ended before its plan did, None if none did.
     """
 
     answers: tuple[Answer, ...]
@@ -61,3 +68,5 @@ class CheckHistory:
     steps: tuple[StepRecord, ...] = ()
     counters: tuple[CounterSample, ...] = ()
     rounds: int = 1
+    required: frozenset[str] = frozenset()
+    cut_short: str | None = None

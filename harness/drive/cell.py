@@ -9,7 +9,7 @@ from harness.clock import Clock
 from harness.drive.asker import Asker
 from harness.drive.budget import TokenBudget
 from harness.drive.closing import Ended, closing_record
-from harness.drive.conductor import Conductor, Stop
+from harness.drive.conductor import Conductor
 from harness.drive.flusher import Flusher
 from harness.drive.health import SelfMeter, frozen_garbage
 from harness.drive.ports import History, KeepPrompt, Sender
@@ -122,7 +122,7 @@ class _Cell(Generic[State]):
             origin_ns=self._origin_ns,
             connections_asked=0 if self._connections is None else self._spec.concurrency,
             connections_open=0 if self._connections is None else self._connections,
-            out_of_tokens=self._conductor.stopped is Stop.TOKENS,
+            ended_by=None if self._conductor.stopped is None else self._conductor.stopped.value,
             cut_off=self._conductor.cut_off,
             counters=self._scraper.samples,
             counters_error=self._scraper.error,

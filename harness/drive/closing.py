@@ -17,7 +17,7 @@ LAG_LIMIT_MS = 20.0
 class Ended:
     """How a cell went, apart from its requests.
 
-    connections_asked / connections_open: 0 if it never came to measuring. out_of_tokens: its limit of tokens ended it.
+    connections_asked / connections_open: 0 if it never came to measuring. ended_by: the limit that ended it, None if its plan did.
     cut_off: requests still in flight after the drain.
     """
 
@@ -25,7 +25,7 @@ class Ended:
     origin_ns: int
     connections_asked: int
     connections_open: int
-    out_of_tokens: bool
+    ended_by: str | None
     cut_off: int
     counters: Sequence[CounterSample]
     counters_error: str | None
@@ -56,6 +56,7 @@ def closing_record(spec: CellSpec, tally: Tally, meter: SelfMeter, ended: Ended)
         retries=tally.retries,
         unparsed_events=tally.unparsed_events,
         warnings=tuple(_warnings(spec, ended, health)),
+        ended_by=ended.ended_by,
     )
 
 
@@ -77,7 +78,7 @@ def _health(tally: Tally, meter: SelfMeter, ended: Ended) -> HarnessHealth:
 
 def _warnings(spec: CellSpec, ended: Ended, health: HarnessHealth) -> list[str]:
     warnings: list[str] = []
-    if ended.out_of_tokens:
+    if ended.ended_by == "tokens":
         warnings.append(f"the cell ended early: the next request might have passed its {spec.max_tokens} tokens")
     if ended.cut_off:
         warnings.append(f"{ended.cut_off} requests were still in flight after the drain and were cut off")

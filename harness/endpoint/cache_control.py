@@ -46,7 +46,8 @@ async def flush(client: ControlPort, engine: str | None, clock: Clock) -> Flushe
 
     An engine that is not known is tried with every route there is. Never raises for trouble of the server.
     """
-    recipes = (RECIPES[engine],) if engine in RECIPES else tuple(RECIPES.values())
+    own = RECIPES.get(engine) if engine is not None else None
+    recipes = tuple(RECIPES.values()) if own is None else (own,)
     found = Flushed(path=None, error=_refusal("the server has no known route that empties its cache", 404))
     for recipe in recipes:
         found = await _patiently(recipe, client, clock)

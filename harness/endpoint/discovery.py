@@ -121,6 +121,19 @@ async def token_counter(client: JsonSource) -> Callable[[str], Awaitable[int]] |
     return count
 
 
+async def tokenize(client: JsonSource, text: str) -> tuple[int, ...] | None:
+    """A text's token ids by the server's own tokenizer, no special ones added; None if it does not give them."""
+    try:
+        answer = await client.post_json("/tokenize", {"prompt": text, "content": text, "add_special_tokens": False})
+    except EndpointError:
+        return None
+    tokens = answer.get("tokens") if isinstance(answer, dict) else None
+    if not isinstance(tokens, list):
+        return None
+    ids = tuple(token for token in tokens if isinstance(token, int))
+    return ids if len(ids) == len(tokens) else None
+
+
 async def _count_tokens(client: JsonSource, text: str) -> int:
     """vLLM and SGLang read `prompt` and give `count`; llama.cpp reads `content` and gives the tokens only."""
     answer = await client.post_json("/tokenize", {"prompt": text, "content": text, "add_special_tokens": False})

@@ -1,0 +1,69 @@
+"""What a check is: a question, a plan that asks, and a judge that reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.checks.history import Capabilities, CheckHistory
+from harness.checks.verdict import FollowUp, Verdict
+from workloads.material import Material
+from workloads.plan import Generator, Json
+
+PROMPTS_OF_BUDGET: Mapping[str, int] = {"small": 16, "normal": 32, "thorough": 64}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckBudget:
+    """How much a check may ask.
+
+    prompts: units of its first round; a follow-up names its own count. longest_prompt_tokens: as the check's plan should
+    keep to where it can choose. max_tokens: prompt and output tokens that are left, None for no limit.
+    """
+
+    name: str = "normal"
+    prompts: int = PROMPTS_OF_BUDGET["normal"]
+    longest_prompt_tokens: int = 768
+    max_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.prompts < 1 or self.longest_prompt_tokens < 1:
+            raise ValueError("a budget needs at least 1 prompt of at least 1 token")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequest:
+    """Everything a plan may depend on.
+
+    logprob_fields: body fields that ask for the most alternatives per token that work, empty if none do. exclusive: the
+    server is ours alone, so that steps which hurt others are allowed. max_model_len: None if it is not known.
+    follow_up: None for the first round.
+    """
+
+    budget: CheckBudget
+    capabilities: Capabilities
+    material: Material
+    seed: int
+    round_index: int = 0
+    follow_up: FollowUp | None = None
+    endpoint_type: str = "completions"
+    logprob_fields: Mapping[str, Json] = field(default_factory=dict)
+    exclusive: bool = False
+    max_model_len: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One question about an endpoint.
+
+    disturbs: its steps hurt whoever else uses the server. concurrency: most requests in flight; the plan decides how
+    many it wants.
+    """
+
+    name: str
+    question: str
+    disturbs: bool
+    plan: Callable[[PlanRequest], Generator[Any]]
+    judge: Callable[[CheckHistory], Verdict]
+    concurrency: int = 8

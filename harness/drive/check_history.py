@@ -1,0 +1,100 @@
+"""A check's rounds read back from a run, as its judge wants them; the answers' raw bytes are decoded anew."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from harness.checks.capabilities import read_capabilities
+from harness.checks.history import Answer, Capabilities, CheckHistory, StepRecord
+from harness.endpoint.counters import COUNTER_NAMES, total
+from harness.endpoint.raw import RawAnswer
+from harness.endpoint.wire import decode
+from harness.records import Complete, CounterSample, Record
+from harness.store import CellHistory, RunFolder, read_cell, read_raw
+from workloads.capabilities import NAME as CAPABILITIES
+from workloads.plan import Json
+
+_LIMIT_WORDS = {"duration": "time", "tokens": "tokens", "requests": "requests"}
+
+
+def load_history(run: RunFolder, check: str) -> CheckHistory:
+    """All rounds of a check, finished or not; without any, a history without answers."""
+    engine = run.info.target.engine
+    cells = [read_cell(run, cell) for cell in rounds_of(run, check)]
+    return CheckHistory(
+        answers=tuple(_answer(run, cell.cell, record) for cell in cells for record in cell.records),
+        steps=tuple(step for cell in cells for step in _steps(cell)),
+        counters=tuple(_by_meaning(sample, engine) for cell in cells for sample in cell.counters),
+        capabilities=load_capabilities(run),
+        rounds=len(cells),
+        required=frozenset(_names(run.info.options.get("require"))),
+        cut_short=_cut_short(cells),
+    )
+
+
+def load_capabilities(run: RunFolder) -> Capabilities:
+    """What the capability round of a run showed; nothing is known of a run without one."""
+    engine = run.info.target.engine
+    cells = [read_cell(run, cell) for cell in rounds_of(run, CAPABILITIES)]
+    return read_capabilities(
+        [_answer(run, cell.cell, record) for cell in cells for record in cell.records],
+        [step for cell in cells for step in _steps(cell)],
+        [_by_meaning(sample, engine) for cell in cells for sample in cell.counters],
+        engine=engine,
+        details=run.info.target.details,
+        deterministic=True if run.info.options.get("deterministic") is True else None,
+    )
+
+
+def rounds_of(run: RunFolder, check: str) -> tuple[str, ...]:
+    """The cells of a check's rounds, in order."""
+    name = re.compile(re.escape(check) + r"-r(\d+)\Z")
+    found = [(int(match.group(1)), cell) for cell in run.cells() if (match := name.match(cell))]
+    return tuple(cell for _, cell in sorted(found))
+
+
+def _answer(run: RunFolder, cell: str, record: Record) -> Answer:
+    raw = read_raw(run, cell, record.invoke.request_id) if record.complete.raw_kept else None
+    if raw is None:
+        return Answer(record=record)
+    reading = decode(_as_raw_answer(record.complete, raw), stream=record.invoke.parameters.get("stream") is True)
+    return Answer(record=record, logprobs=reading.logprobs, token_ids=reading.token_ids)
+
+
+def _as_raw_answer(complete: Complete, body: bytes) -> RawAnswer:
+    """The bytes as if they had come in one piece: times are in the record already."""
+    end_ns = complete.end_ns if complete.end_ns is not None else 0
+    return RawAnswer(
+        http_status=complete.http_status,
+        headers={},
+        sent_ns=complete.sent_ns,
+        body=body,
+        starts=(0,) if body else (),
+        arrivals_ns=(end_ns,) if body else (),
+        end_ns=end_ns,
+    )
+
+
+def _steps(cell: CellHistory) -> list[StepRecord]:
+    return [StepRecord(invoke=invoke, complete=cell.step_completes.get(invoke.request_id)) for invoke in cell.steps]
+
+
+def _by_meaning(sample: CounterSample, engine: str | None) -> CounterSample:
+    """The counters that have a known meaning on this engine, under it; none where the engine is not known."""
+    meanings: Mapping[str, object] = COUNTER_NAMES.get(engine, {}) if engine is not None else {}
+    found = {meaning: total(sample, engine, meaning) for meaning in meanings} if engine is not None else {}
+    return CounterSample(at_ns=sample.at_ns, values={name: value for name, value in found.items() if value is not None})
+
+
+def _cut_short(cells: Sequence[CellHistory]) -> str | None:
+    for cell in cells:
+        if cell.info is None:
+            return f"{cell.cell} was interrupted"
+        if cell.info.ended_by is not None:
+            return f"{cell.cell} came to its limit of {_LIMIT_WORDS.get(cell.info.ended_by, cell.info.ended_by)}"
+    return None
+
+
+def _names(value: Json) -> Sequence[str]:
+    return [str(each) for each in value] if isinstance(value, Sequence) and not isinstance(value, str) else ()
