@@ -30,7 +30,7 @@ from harness.cli.target import (
     planned_endpoint,
 )
 from harness.clock import MonotonicClock
-from harness.drive import run_round
+from harness.drive import round_plan, run_round
 from harness.endpoint.client import Client
 from harness.endpoint.secret import redact_argv
 from harness.endpoint.target import Target, Timeouts
@@ -72,7 +72,8 @@ async def run_sweep(request: SweepRequest) -> int:
         plan = plan_sweep(request.options, counting)
         click.echo(plan.describe(), err=True)
         _warn_of_length(plan, info)
-        with _stored(RunFolder.create, request.result_dir, _run_info(request, request.options, info, plan)) as run:
+        record = _run_info(request, request.options, info, plan)
+        with _disk_trouble_is_a_message(), RunFolder.create(request.result_dir, record) as run:
             return await _measure(request, run, plan, target)
 
 
@@ -86,7 +87,7 @@ def _dry_run(request: SweepRequest, options: SweepOptions) -> int:
 
 async def _resume(request: SweepRequest, folder: Path, access: Access) -> int:
     """Complete a run: finished cells stay, the others are asked again under a new nonce."""
-    with _stored(RunFolder.open, folder) as run:
+    with _disk_trouble_is_a_message(), RunFolder.open(folder) as run:
         was = run.info.target
         options = SweepOptions.from_json(run.info.options)
         base_url = request.base_url if request.base_url is not None or was.chosen_by == EMBEDDED else was.base_url
@@ -96,7 +97,18 @@ async def _resume(request: SweepRequest, folder: Path, access: Access) -> int:
                 raise click.UsageError(
                     f"{folder} was measured on {was.model} ({was.engine}), this is {info.model} ({info.engine})"
                 )
-            return await _measure(request, run, plan_sweep(options, counting), target)
+            plan = plan_sweep(options, counting)
+            _refuse_another_plan(run, plan)
+            return await _measure(request, run, plan, target)
+
+
+def _refuse_another_plan(run: RunFolder, plan: SweepPlan) -> None:
+    """What is still to be asked must be what the finished cells asked."""
+    began = {line.digest for line in run.rounds()}
+    if began and began != {round_plan(plan.cells[0], plan.generator).digest}:
+        raise click.UsageError(
+            f"{run.path} began with another plan: the workload of this version, or the server's tokenizer, differs"
+        )
 
 
 @contextlib.contextmanager
@@ -159,12 +171,10 @@ def _run_info(request: SweepRequest, options: SweepOptions, info: TargetInfo, pl
 
 
 @contextlib.contextmanager
-def _stored(opener: object, *arguments: object) -> Iterator[RunFolder]:
-    """Open or create a run folder; trouble with the disk is a message, not a traceback."""
+def _disk_trouble_is_a_message() -> Iterator[None]:
+    """Trouble with the run folder ends the command with what it was, not with a traceback."""
     try:
-        assert callable(opener)
-        with opener(*arguments) as run:
-            yield run
+        yield
     except StoreError as error:
         raise NothingMeasured(str(error)) from None
 
@@ -172,11 +182,12 @@ def _stored(opener: object, *arguments: object) -> Iterator[RunFolder]:
 async def _measure(request: SweepRequest, run: RunFolder, plan: SweepPlan, target: Target) -> int:
     """Run every cell that is not finished yet, then measure and report what is there."""
     progress = SweepProgress()
+    count_tokens = plan.counting.count if plan.counting.exact else None
     try:
         async with Client(target, CLOCK) as client:
             for spec in plan.cells:
                 if not run.is_finished(spec.cell):
-                    await run_round(run, spec, plan.generator, client, CLOCK, progress)
+                    await run_round(run, spec, plan.generator, client, CLOCK, progress, count_tokens=count_tokens)
     except asyncio.CancelledError:
         progress.close()
         click.echo(f"interrupted; complete it with: ling-bench sweep --resume {run.path}", err=True)

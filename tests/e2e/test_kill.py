@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -30,19 +31,21 @@ def start(url: str, cwd: Path) -> subprocess.Popen[bytes]:
         LEVELS,
         *ARGUMENTS,
     ]
-    return subprocess.Popen(
-        command, cwd=cwd, env=clean_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    return subprocess.Popen(command, cwd=cwd, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def wait_for_run(folder: Path) -> None:
+    deadline_s = time.monotonic() + 30
+    while not list(folder.glob("results/*/run.json")) and time.monotonic() < deadline_s:
+        time.sleep(0.01)
 
 
 def kill_after(process: subprocess.Popen[bytes], folder: Path, delay_s: float) -> None:
     """Kill `delay_s` after the run folder has appeared, so that every phase of a run is met."""
-    deadline_s = time.monotonic() + 30
-    while not list(folder.glob("results/*/run.json")) and time.monotonic() < deadline_s:
-        time.sleep(0.01)
+    wait_for_run(folder)
     time.sleep(delay_s)
     process.kill()
-    process.wait()
+    process.communicate()
 
 
 def accounted(run: RunFolder) -> set[str]:
@@ -94,6 +97,22 @@ def one_after_another(tmp_path: Path, count: int) -> None:
             folder = tmp_path / f"kill-{number}"
             folder.mkdir()
             kill_and_resume(url, log, folder, generator.uniform(0.0, 1.5))
+
+
+def test_ctrl_c_exits_130_and_leaves_a_run_to_complete(tmp_path: Path) -> None:
+    with engine() as url:
+        process = start(url, tmp_path)
+        wait_for_run(tmp_path)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+        assert process.returncode == 130, err
+        (path,) = tmp_path.glob("results/*")
+        assert f"ling-bench sweep --resume results/{path.name}" in err.decode() and b"Traceback" not in err
+        assert run_ling_bench("report", str(path), cwd=tmp_path).returncode == 0
+        with RunFolder.open(path) as run:
+            assert not run.aborted_cells() and all(not read_cell(run, cell).gap for cell in run.cells())
+        assert run_ling_bench("sweep", "--resume", str(path), cwd=tmp_path).returncode == 0
 
 
 def test_a_killed_run_accounts_for_what_it_sent_and_is_completed(tmp_path: Path) -> None:
