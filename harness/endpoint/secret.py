@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from urllib.parse import urlsplit, urlunsplit
 
 MASK = "***"
 _SECRET_OPTION = re.compile(
@@ -79,12 +78,6 @@ def redact_command(text: str) -> str:
     except ValueError:
         words = text.split()
     return shlex.join(redact_argv(words)).replace(shlex.quote(MASK), MASK)
-
-
-def drop_userinfo(url: str) -> str:
-    """One URL without its userinfo, not even masked."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 def _redact_word(previous: str, word: str) -> str:

@@ -43,7 +43,7 @@ def events(body: bytes) -> Iterator[SseEvent]:
 
 
 def looks_like_events(body: bytes) -> bool:
-    """Whether a body without a content type is an event stream."""
+    """Whether a body is an event stream whatever its content type says or does not say."""
     return body.removeprefix(_BOM).lstrip(b"\r\n").startswith((b"data:", b"event:", b"id:", b"retry:", b":"))
 
 

@@ -18,11 +18,6 @@ class BaseUrl:
     root: str
     userinfo: Secret | None = None
 
-    @property
-    def api(self) -> str:
-        """The root of the OpenAI routes."""
-        return f"{self.root}/v1"
-
     def __str__(self) -> str:
         return self.root
 

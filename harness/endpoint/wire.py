@@ -100,7 +100,7 @@ def decode(answer: RawAnswer, *, stream: bool, count_tokens: Callable[[str], int
 
 def _parse(answer: RawAnswer) -> _Parsed:
     content_type = answer.headers.get("content-type", "")
-    if "text/event-stream" in content_type or (not content_type and looks_like_events(answer.body)):
+    if "text/event-stream" in content_type or looks_like_events(answer.body):
         return _parse_stream(answer.body)
     parsed = _Parsed(gathered=Gathered(), streamed=False)
     if answer.body:

@@ -114,6 +114,7 @@ def test_the_receive_path_is_chosen_by_the_self_test(path: str) -> None:
         (STREAM_HEAD, chunk(b"".join(GOOD_EVENTS).replace(b"\n", b"\r\n")), chunk(b"")),
         (STREAM_HEAD, *(chunk(bytes([one])) for one in b"".join(GOOD_EVENTS)), chunk(b"")),
         (plain("200 OK", b"".join(GOOD_EVENTS), "Content-Type: text/event-stream"),),
+        (plain("200 OK", b"".join(GOOD_EVENTS), "Content-Type: text/plain"),),
         (
             plain(
                 "200 OK",
@@ -123,7 +124,18 @@ def test_the_receive_path_is_chosen_by_the_self_test(path: str) -> None:
             ),
         ),
     ],
-    ids=["one-piece", "byte-by-byte", "interim", "trailer", "extension", "crlf", "split-utf8", "length", "gzip"],
+    ids=[
+        "one-piece",
+        "byte-by-byte",
+        "interim",
+        "trailer",
+        "extension",
+        "crlf",
+        "split-utf8",
+        "length",
+        "plain",
+        "gzip",
+    ],
 )
 def test_every_way_to_frame_a_stream_reads_the_same(path: str, wire: tuple[bytes, ...]) -> None:
     assert_good(ask_server(always(*wire))[1])

@@ -44,7 +44,7 @@ def body_of(prompt: Prompt, route: EndpointType, sampling: dict[str, Json] | Non
 )
 def test_a_base_url_with_or_without_v1(text: str, root: str) -> None:
     base = normalise_base_url(text)
-    assert (base.root, base.api, str(base)) == (root, f"{root}/v1", root)
+    assert (base.root, str(base)) == (root, root)
 
 
 @pytest.mark.parametrize("text", ["", "ftp://host", "http://", "http://host:99999", "http://host?x=1", "http://host:0"])
