@@ -1,0 +1,1 @@
+"""Statistics that checks share: pure functions over numbers and log-probability tables."""
