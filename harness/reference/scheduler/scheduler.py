@@ -154,15 +154,15 @@ class Scheduler:
         if sequence.request.score is not None and not sequence.generated:
             sequence.prompt_logprobs = [None]
         self.state_io.clear(slot)
-        match = self._restore(sequence)
+        match = self.restore(sequence)
         held = self.memory.hold(need)
         assert held, "checked above: what sequences hold leaves room"
         sequence.held_bytes = need
         sequence.status = Status.PREFILL if sequence.computed < sequence.prefill_target else Status.DECODE
-        self._count_first(sequence, match, now_ns)
+        self.count_first(sequence, match, now_ns)
         return True
 
-    def _restore(self, sequence: Sequence) -> Match | None:
+    def restore(self, sequence: Sequence) -> Match | None:
         """Loads the cached part of a sequence into its slot."""
         sequence.branch = None
         request = sequence.request
@@ -185,7 +185,8 @@ class Scheduler:
             sequence.branch = reach * self.limits.block_size
         return match
 
-    def _count_first(self, sequence: Sequence, match: Match | None, now_ns: int) -> None:
+    def count_first(self, sequence: Sequence, match: Match | None, now_ns: int) -> None:
+        """Notes what the first scheduling of a sequence found cached; later ones are not counted."""
         if sequence.cached_tokens is not None:
             return
         size = self.limits.block_size
