@@ -206,7 +206,8 @@ class CellInfo:
     window_start_ns / window_end_ns: from the first measured request's planned time to the last measured event.
     counters: samples before, at 1 Hz, and after; empty when the server shows none (`counters_error` says why).
     sent/ok/refused/unknown count measured requests; warmup_requests counts those left out. ended_by: the limit that
-    ended the cell before its plan did ("duration", "requests", "tokens"), None if none did.
+    ended the cell before its plan did ("duration", "requests", "tokens"), None if none did. context_tokens: the prompt
+    length asked for with --context, None if the workload's own was taken.
     """
 
     cell: str
@@ -231,6 +232,7 @@ class CellInfo:
     unparsed_events: int = 0
     warnings: tuple[str, ...] = ()
     ended_by: str | None = None
+    context_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,6 +284,7 @@ class RoundPlan:
     digest: str
     concurrency: int | None = None
     parent_verdict: str | None = None
+    context_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

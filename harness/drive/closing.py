@@ -57,6 +57,7 @@ def closing_record(spec: CellSpec, tally: Tally, meter: SelfMeter, ended: Ended)
         unparsed_events=tally.unparsed_events,
         warnings=tuple(_warnings(spec, ended, health)),
         ended_by=ended.ended_by,
+        context_tokens=spec.context_tokens,
     )
 
 

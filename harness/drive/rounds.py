@@ -32,6 +32,7 @@ def round_plan(spec: CellSpec, generator: Generator[State], parent_verdict: str 
         digest=_digest(generator.name, generator.version, spec.seed, plan),
         parent_verdict=parent_verdict,
         concurrency=spec.concurrency,
+        context_tokens=spec.context_tokens,
     )
 
 

@@ -23,7 +23,8 @@ class CellSpec:
     over it; None means 5 ms each, at most a quarter of the duration. max_requests: most measured requests. max_tokens:
     most prompt and output tokens of the cell, warm-up included. sampling: body fields of every request. raw_every: keep
     the raw answer of every n-th request (0: none), and of each that failed. scrape: read the server's counters. engine:
-    whose ways of emptying a cache are used; None tries them all.
+    whose ways of emptying a cache are used; None tries them all. context_tokens: the prompt length aimed at, where
+    cells of a run differ in it.
     """
 
     cell: str
@@ -42,6 +43,7 @@ class CellSpec:
     raw_every: int = 16
     scrape: bool = True
     engine: str | None = None
+    context_tokens: int | None = None
 
     def __post_init__(self) -> None:
         if self.concurrency < 1:
@@ -60,6 +62,10 @@ class CellSpec:
         return wanted_ns if self.duration_ns is None else min(wanted_ns, self.duration_ns // 4)
 
 
-def cell_name(workload: str, concurrency: int) -> str:
-    """The folder of a closed-loop cell, so that names sort by concurrency."""
-    return f"{workload}-c{concurrency:04d}"
+def cell_name(
+    workload: str, concurrency: int, context_tokens: int | None = None, round_index: int | None = None
+) -> str:
+    """The folder of a closed-loop cell, so that names sort by context, concurrency and round; None leaves a part out."""
+    context = "" if context_tokens is None else f"-n{context_tokens:07d}"
+    turn = "" if round_index is None else f"-r{round_index}"
+    return f"{workload}{context}-c{concurrency:04d}{turn}"
