@@ -17,7 +17,7 @@ from harness.reference.scheduler.engine import Engine
 from harness.reference.scheduler.request import Finish, Request, Usage
 from harness.reference.weights.random_weights import random_weights
 
-VOCAB = 48
+VOCAB = 12
 EOS = 0
 
 

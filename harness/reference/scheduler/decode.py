@@ -46,7 +46,7 @@ class Decoder:
         """Decodes a batch; sequences come out with new tokens and, when they go on, with new drafts."""
         rows = sorted(batch, key=lambda sequence: sequence.slot)
         self._complete_resumed(rows)
-        if not any(sequence.drafts for sequence in rows):
+        if self.drafter is None:
             self._plain(rows, now_ns)
         else:
             self._verify(rows, now_ns)
@@ -68,10 +68,10 @@ class Decoder:
             sequence.resumed = False
 
     def _draft_count(self, sequence: Sequence, depth: int) -> int:
-        """Drafts worth making: not more than the answer may still hold after the token that is certain."""
+        """Drafts worth making: not more than the answer may still hold after the token that is certain, but one."""
         wanted = sequence.request.sampling.max_tokens - sequence.generated - 1
         room = self.max_model_len - len(sequence.tokens) - 1
-        return max(0, min(depth, wanted, room))
+        return max(1, min(depth, wanted, room))
 
     def _plain(self, rows: Items[Sequence], now_ns: Callable[[], int]) -> None:
         hidden = self.runner.decode([s.slot for s in rows], [s.tokens[-1] for s in rows])

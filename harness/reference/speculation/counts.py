@@ -9,8 +9,9 @@ from harness.reference.scheduler.stats import EngineStats
 class SpeculationCounter:
     """Counts verify steps, drafted and accepted tokens, of each sequence and of the engine.
 
-    A draft that was accepted behind the end of its sequence was not emitted and does not count as accepted, so that
-    tokens = steps + accepted, or one less when the last token was itself a draft.
+    A draft that was accepted behind the end of its sequence was not emitted and does not count as accepted. An answer
+    has one token from its prefill and then one from each step beside the accepted drafts, except that a draft may be
+    the last token: tokens = 1 + steps + accepted, or one less.
     """
 
     def __init__(self, stats: EngineStats) -> None:
@@ -18,8 +19,6 @@ class SpeculationCounter:
 
     def count(self, sequence: Sequence, drafted: int, accepted: int) -> None:
         """One verify step of one sequence."""
-        if drafted == 0:
-            return
         record = sequence.speculation
         record.steps += 1
         record.drafted += drafted

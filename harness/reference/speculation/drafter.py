@@ -45,7 +45,7 @@ class Drafter:
         self._write(slot, length - 1, [token], self.state.hidden[slot][None].copy())
 
     def propose(self, sequences: Sequence[Running], counts: Sequence[int]) -> None:
-        """Drafts ``counts[i]`` tokens for each sequence; all take the first step, which completes their latents."""
+        """Drafts ``counts[i]`` tokens, at least one, for each sequence; the first step also completes their latents."""
         slots = np.asarray([s.slot for s in sequences], np.int64)
         positions = self.state.length[slots] - 1
         tokens = np.asarray([s.tokens[-1] for s in sequences], np.int64)
@@ -53,11 +53,9 @@ class Drafter:
         active = list(range(len(sequences)))
         for sequence in sequences:
             sequence.drafts, sequence.draft_probabilities = [], []
-        for depth in range(max(1, *counts)):
+        for depth in range(max(counts)):
             logits, hidden = self.model.draft_step(self.state, slots, tokens, hidden, positions + depth)
             keep = [i for i, row in enumerate(active) if counts[row] > depth]
-            if not keep:
-                return
             tokens = np.asarray([self._draw(sequences[active[i]], logits[i]) for i in keep], np.int64)
             active = [active[i] for i in keep]
             slots, hidden, positions = slots[keep], hidden[keep], positions[keep]

@@ -53,7 +53,8 @@ def engine_options(draw: st.DrawFn, deterministic: bool) -> EngineOptions:
         host_bytes=draw(st.sampled_from([0, 0, 30_000, 1_000_000])),
         deterministic=deterministic,
     )
-    longest = tiny_engine(options).scheduler.limits.sequence_bytes(options.max_model_len + options.speculative_tokens + 1)
+    limits = tiny_engine(options).scheduler.limits
+    longest = limits.sequence_bytes(options.max_model_len + options.speculative_tokens + 1)
     return replace(options, cache_bytes=int(longest * draw(st.sampled_from([1, 1.5, 2.5, 60]))))
 
 

@@ -211,9 +211,9 @@ class VllmDialect:
         counts = totals(envelope.ask, choices)
         details: Json | None = None
         if not self.options.no_cache_report:
-            details = {"cached_tokens": counts.cached_tokens}
-            if _is_chat(envelope):
-                details["created_cache_tokens"] = counts.created_tokens
+            created = counts.created_tokens if _is_chat(envelope) else None
+            known = {"cached_tokens": counts.cached_tokens, "created_cache_tokens": created, "multimodal_tokens": None}
+            details = {name: value for name, value in known.items() if value is not None or not streamed}
         usage: Json = {
             "prompt_tokens": counts.prompt_tokens,
             "total_tokens": counts.total_tokens,
