@@ -13,12 +13,12 @@ from harness.reference.server.running import run
 
 
 def main() -> int:
-    """Serves until told to stop; 2 for options that cannot be served."""
+    """Serves until told to stop; 2 for options or an address that cannot be served."""
     parser = argparse.ArgumentParser(prog="python -m harness.reference", description="Serve the embedded engine.")
     add_arguments(parser)
     try:
         run(from_values(vars(parser.parse_args())))
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0

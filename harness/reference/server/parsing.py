@@ -18,6 +18,9 @@ from harness.reference.server.rules import Rules, ZeroTokens
 from harness.reference.tokenizer import Tokenizer
 
 MAX_CHOICES = 64
+LONGEST_SALT = 128
+UNSUPPORTED = {"presence_penalty": 0, "frequency_penalty": 0, "repetition_penalty": 1, "best_of": 1, "logit_bias": {}}
+"""Fields whose effect the engine does not have, with the values that mean none."""
 
 
 class Parser:
@@ -111,6 +114,9 @@ class Parser:
         score: PromptScore | None,
         echo: bool = False,
     ) -> Ask:
+        for name, harmless in UNSUPPORTED.items():
+            if body.get(name) not in (None, harmless):
+                raise RequestError(f"{name} is not supported by the embedded engine", param=name)
         stream = fields.boolean(body, "stream", False)
         stream_options = fields.mapping(body, "stream_options") if stream else {}
         n = fields.integer(body, "n", 1, least=1)
@@ -128,7 +134,7 @@ class Parser:
             return_token_ids=fields.boolean(body, "return_token_ids", False),
             echo=echo,
             score=score,
-            cache_salt=fields.string(body, "cache_salt", ""),
+            cache_salt=self._salt(body),
             flags=frozenset(flag for flag in self.rules.flags if fields.boolean(body, flag, False)),
         )
 
@@ -197,6 +203,13 @@ class Parser:
         if room < 1 or (wanted > room and not self.rules.clips_length):
             raise self.too_long(prompt_tokens, wanted)
         return min(wanted, room)
+
+    def _salt(self, body: Json) -> str:
+        salt = fields.string(body, "cache_salt", "")
+        if self.rules.checks_salt and (len(salt) > LONGEST_SALT or set(salt) & set("@/\\\0")):
+            message = f"cache_salt must have at most {LONGEST_SALT} characters and no @, slash or NUL"
+            raise RequestError(message, param="cache_salt")
+        return salt
 
     def _logprob_count(self, body: Json, name: str) -> int:
         count = fields.integer(body, name, 0, least=0)

@@ -18,12 +18,22 @@ class ZeroTokens(Enum):
 class Rules:
     """How one dialect reads requests.
 
-    ``max_logprobs`` is the most alternatives it gives, None for no limit; ``scores_read_cache`` says whether a request
-    for prompt logprobs may start from the cache; ``clips_length`` says that an answer may be cut by the context instead
-    of being refused; ``default_tokens`` is the length of a completion that names none, None for all the context holds;
-    ``named_tools`` says that tool_choice may name a function (else such a choice counts as auto) and ``unknown_tool``
-    is the refusal of a name that no tool has, with ``{name}``; ``scores_prompts`` that prompt logprobs and echo are
-    known; ``streams_chat_ids`` that token ids may be asked of a streamed chat.
+    Attributes:
+        checks_model: a name other than the served model's is refused with 404.
+        max_logprobs: the most alternatives given per token, None for no limit.
+        zero_tokens: what ``max_tokens`` 0 means for completions.
+        zero_tokens_chat: the same for chats.
+        scores_read_cache: a request for logprobs of its prompt may start from the cache.
+        clips_length: an answer that the context cannot hold is cut instead of refused.
+        default_tokens: length of a completion that names none, None for all that the context holds.
+        default_temperature: temperature of a request that names none.
+        checks_temperature: a negative temperature is refused instead of taken for 0.
+        named_tools: ``tool_choice`` may name a function; else such a choice counts as ``auto``.
+        unknown_tool: refusal of a function that no tool has, with ``{name}``.
+        checks_salt: a cache salt has at most 128 characters and no ``@``, slash or NUL.
+        scores_prompts: prompt logprobs and echo are known.
+        streams_chat_ids: token ids may be asked of a streamed chat.
+        flags: further boolean fields of the body that the dialect looks at.
     """
 
     checks_model: bool
@@ -37,6 +47,7 @@ class Rules:
     checks_temperature: bool
     named_tools: bool
     unknown_tool: str | None
+    checks_salt: bool = False
     scores_prompts: bool = True
     streams_chat_ids: bool = True
     flags: tuple[str, ...] = ()

@@ -47,6 +47,7 @@ def run(options: EngineOptions, *, prepare: Callable[[Engine], None] | None = No
     Raises:
         ValueError: the options cannot be served.
         OSError: the address cannot be had.
+        Exception: whatever stopped an engine.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)  # the event loop must not wait long for the engine's thread
     engines = make_engines(options)
@@ -101,7 +102,7 @@ async def _serve(options: EngineOptions, engines: list[Engine]) -> None:
     site = web.TCPSite(runner, options.host, options.port, backlog=4096)
     await site.start()
     for worker in service.workers:
-        worker.start(loop)
+        worker.start(loop, stop.set)
     host, port = runner.addresses[0][:2]
     print(json.dumps({"listening": f"http://{host}:{port}"}), flush=True)
     if options.exit_with_parent:
@@ -112,6 +113,9 @@ async def _serve(options: EngineOptions, engines: list[Engine]) -> None:
     await runner.cleanup()
     if service.log is not None:
         service.log.close()
+    for worker in service.workers:
+        if worker.failure is not None:
+            raise worker.failure
 
 
 def _watch_stdin(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:

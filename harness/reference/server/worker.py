@@ -34,10 +34,12 @@ class EngineWorker:
         self._calls: set[asyncio.Future[Any]] = set()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._on_failure: Callable[[], None] | None = None
 
-    def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Starts the thread; deltas go to ``loop``."""
+    def start(self, loop: asyncio.AbstractEventLoop, on_failure: Callable[[], None] | None = None) -> None:
+        """Starts the thread; deltas go to ``loop``, which also calls ``on_failure`` if the engine stops by itself."""
         self._loop = loop
+        self._on_failure = on_failure
         self._thread.start()
 
     def stop(self) -> None:
@@ -107,7 +109,6 @@ class EngineWorker:
         except Exception as failure:
             self.failure = failure
             self._to_loop(self._fail)
-            raise
 
     def _take_jobs(self) -> bool:
         """Does what was posted, waiting for it when there is nothing else; False when it is time to stop."""
@@ -144,3 +145,5 @@ class EngineWorker:
         for future in list(self._calls):
             if not future.done():
                 future.set_exception(EngineFailedError(str(self.failure)))
+        if self._on_failure is not None:
+            self._on_failure()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from harness.reference.scheduler.request import Delta
 from tests.reference.server.serving import events, post, server_options, serving, until
 
 GREEDY = {"max_tokens": 6, "temperature": 0, "ignore_eos": True}
@@ -140,6 +141,9 @@ def test_a_salt_has_a_cache_of_its_own() -> None:
         ({"prompt": [1] * 1000, "max_tokens": 500}, 400, "BadRequestError", "total of 1500 tokens"),
         ({"prompt": "x", "max_tokens": 10**6}, 400, "BadRequestError", "cannot be greater than max_model_len"),
         ({"prompt": "x", "stream": 3}, 400, "Bad Request", "valid boolean"),
+        ({"prompt": "x", "cache_salt": "a/b"}, 400, "BadRequestError", "cache_salt"),
+        ({"prompt": "x", "repetition_penalty": 1.3}, 400, "BadRequestError", "not supported"),
+        ({"prompt": "x", "top_p": 0}, 400, "BadRequestError", "out of range"),
         ({"prompt": [99999]}, 400, "BadRequestError", "out of vocabulary"),
     ],
 )
@@ -240,5 +244,26 @@ def test_every_received_request_is_logged_before_it_is_answered(tmp_path: Any) -
             await site.client.post("/v1/completions", json=body, headers={"X-Request-Id": "mine"})
             line = json.loads(path.read_text())
             assert line["id"] == "mine" and line["prompt_tokens"] == 100 and len(line["prompt_sha256"]) == 64
+
+    run(check())
+
+
+def test_an_engine_that_fails_is_reported_to_everyone() -> None:
+    async def check() -> None:
+        async with serving() as site:
+            engine = site.service.workers[0].engine
+            healthy, steps = engine.step, iter(range(10))
+
+            def broken() -> list[Delta]:
+                if next(steps) == 4:
+                    raise RuntimeError("broken")
+                return healthy()
+
+            engine.step = broken  # type: ignore[method-assign]
+            stream = await events(site, "/v1/completions", {"prompt": PROMPT, **GREEDY})
+            assert "broken" in str(stream[-2]) and stream[-1] == "[DONE]"
+            status, _ = await post(site, "/v1/completions", {"prompt": PROMPT, **GREEDY})
+            assert status == 500
+            assert (await site.client.get("/health")).status == 503
 
     run(check())

@@ -36,6 +36,7 @@ class VllmDialect:
         default_tokens=16,
         default_temperature=1.0,
         checks_temperature=True,
+        checks_salt=True,
         named_tools=True,
         unknown_tool="The tool specified in `tool_choice` does not match any of the specified `tools`",
     )
