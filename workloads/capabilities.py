@@ -22,9 +22,7 @@ def logprob_fields(endpoint_type: str, count: int) -> Mapping[str, Json]:
     return {"logprobs": True, "top_logprobs": count} if endpoint_type == "chat" else {"logprobs": count}
 
 
-def capabilities(
-    material: Material, *, endpoint_type: str, flush: bool, longest_prompt_tokens: int | None
-) -> Sequence:
+def capabilities(material: Material, *, endpoint_type: str, flush: bool, longest_prompt_tokens: int | None) -> Sequence:
     """The plan; `flush` allows emptying the server's cache, longest_prompt_tokens None means no known limit."""
     long_tokens = LONG_TOKENS if longest_prompt_tokens is None else min(LONG_TOKENS, longest_prompt_tokens // 2)
     return Sequence(

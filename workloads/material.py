@@ -1,4 +1,4 @@
-"""What the prompts of checks are made of: named stretches of ordinary text, as token ids where the server takes them."""
+"""What prompts of checks are made of: named stretches of ordinary text, as token ids where the server takes them."""
 
 from __future__ import annotations
 

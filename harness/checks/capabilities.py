@@ -43,6 +43,7 @@ def read_capabilities(
         cache_tokens=_cache_tokens(details),
         chunk_tokens=_whole(details.get("chunked_prefill_size")),
         block_tokens=_block_tokens(details),
+        answers=sum(_ok(answer) for answer in answers) if answers else None,
     )
 
 

@@ -18,8 +18,8 @@ PROMPTS_OF_BUDGET: Mapping[str, int] = {"small": 16, "normal": 32, "thorough": 6
 class CheckBudget:
     """How much a check may ask.
 
-    prompts: units of its first round; a follow-up names its own count. longest_prompt_tokens: as the check's plan should
-    keep to where it can choose. max_tokens: prompt and output tokens that are left, None for no limit.
+    prompts: units of its first round; a follow-up names its own count. longest_prompt_tokens: where a plan can choose.
+    max_tokens: prompt and output tokens that are left, None for no limit.
     """
 
     name: str = "normal"

@@ -17,7 +17,7 @@ class Capabilities:
     /generate. deterministic: the operator declared answers bit-exact whatever the batch, the chunks and the cache.
     cache_tokens: tokens the prefix cache holds. chunk_tokens: the server's prefill chunk. cached_in_stream,
     cached_in_whole: cached tokens come in streamed answers, in whole ones. block_tokens: what the server calls the
-    alignment of a hit.
+    alignment of a hit. answers: how many of the requests that found all this were answered.
     """
 
     engine: str | None = None
@@ -35,6 +35,32 @@ class Capabilities:
     cached_in_stream: bool | None = None
     cached_in_whole: bool | None = None
     block_tokens: int | None = None
+    answers: int | None = None
+
+    def describe(self) -> str:
+        """What was found, in words; what was not tried is left out."""
+        parts = [f"{_FEATURES[name]} {_yes_or_no(getattr(self, name))}" for name in _FEATURES]
+        known = [part for part, name in zip(parts, _FEATURES, strict=True) if getattr(self, name) is not None]
+        return ", ".join([f"engine {self.engine if self.engine is not None else 'not known'}", *known])
+
+
+_FEATURES = {
+    "token_id_prompts": "token-id prompts",
+    "logprobs": "logprobs",
+    "cached_in_stream": "cached tokens in streams",
+    "cached_in_whole": "cached tokens in whole answers",
+    "salt": "cache salt",
+    "bypass": "cache bypass",
+    "flush": "flush",
+    "speculation": "speculation",
+    "deterministic": "declared deterministic",
+}
+
+
+def _yes_or_no(value: bool | int) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"top {value}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +84,8 @@ class StepRecord:
 class CheckHistory:
     """All rounds of one check, in the order in which requests were begun.
 
-    `rounds` is how many there were; `Invoke.cell` ends in "-r0", "-r1", ... . counters: keyed by meaning (prompt_tokens,
-    generation_tokens, cached_tokens, running, waiting, spec_drafts, spec_accepted), not by the engine's names.
+    `rounds` is how many there were; `Invoke.cell` ends in "-r0", "-r1", ... . counters: keyed by meaning
+    (prompt_tokens, generation_tokens, cached_tokens, running, waiting, spec_drafts, ...), not by the engine's names.
     required: features that must be there. cut_short: why a round ended before its plan did, None if none did.
     """
 

@@ -25,6 +25,11 @@ class Status(StrEnum):
 _BY_SEVERITY = (Status.NOT_APPLICABLE, Status.PASS, Status.INCONCLUSIVE, Status.SUSPECT, Status.FAIL)
 
 
+def severity(status: str) -> int:
+    """How grave a status is; FAIL is the gravest."""
+    return _BY_SEVERITY.index(Status(status))
+
+
 def worst(statuses: Iterable[Status]) -> Status:
     """The gravest of some statuses; NOT_APPLICABLE when there are none."""
     return max(statuses, key=_BY_SEVERITY.index, default=Status.NOT_APPLICABLE)

@@ -27,6 +27,11 @@ COMMANDS = {
         target="harness.cli.sweep:sweep",
         summary="Measure an endpoint at several concurrency levels.",
     ),
+    "check": CommandEntry(
+        section="Verify",
+        target="harness.cli.check:check",
+        summary="Ask whether an endpoint works as it should, and judge its answers.",
+    ),
     "memory": CommandEntry(
         section="Plan",
         target="harness.cli.memory:memory",
@@ -36,6 +41,11 @@ COMMANDS = {
         section="Records",
         target="harness.cli.records:report",
         summary="Rebuild tables, plots and page of finished runs.",
+    ),
+    "judge": CommandEntry(
+        section="Records",
+        target="harness.cli.judge:judge",
+        summary="Judge the checks of an old run again.",
     ),
     "list": CommandEntry(
         section="Records",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from typing import Never
 
 import click
@@ -16,10 +17,23 @@ from workloads.plan import Phase
 PLAIN_INTERVAL_S = 5.0
 
 
-class SweepProgress:
-    """Measured requests done, tokens per second, failures and time left of the cell that is running."""
+def _level_of(spec: CellSpec) -> str:
+    return f"{spec.workload}, concurrency {spec.concurrency}"
 
-    def __init__(self) -> None:
+
+def round_of(spec: CellSpec) -> str:
+    """How a round of a check is called."""
+    return f"{spec.workload}, round {spec.round_index + 1}"
+
+
+class CellProgress:
+    """Measured requests done, tokens per second, failures and time left of the cell that is running.
+
+    name_of: what a cell is called; by its load level unless told.
+    """
+
+    def __init__(self, name_of: Callable[[CellSpec], str] = _level_of) -> None:
+        self._name_of = name_of
         self._bar: tqdm[Never] | None = None
         self._level = ""
         self._total: int | None = None
@@ -27,7 +41,7 @@ class SweepProgress:
         self._done = self._failed = self._tokens = 0
 
     def cell_started(self, spec: CellSpec, requests: int | None) -> None:
-        self._level = f"{spec.workload}, concurrency {spec.concurrency}"
+        self._level = self._name_of(spec)
         self._total = requests
         self._started_s = self._told_s = time.monotonic()
         self._done = self._failed = self._tokens = 0

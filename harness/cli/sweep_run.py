@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,15 +13,16 @@ import orjson
 
 from harness.cli.budget import SweepPlan, plan_sweep
 from harness.cli.counting import Counting, by_characters, by_server, by_tokenizer_file
-from harness.cli.exits import Exit, NothingMeasured
+from harness.cli.disk import disk_trouble_is_a_message
+from harness.cli.exits import Exit
 from harness.cli.options import SweepOptions
-from harness.cli.progress import SweepProgress
+from harness.cli.progress import CellProgress
 from harness.cli.provenance import clock_facts, host_facts, versions
 from harness.cli.target import (
     EMBEDDED,
     Access,
     EndpointChoice,
-    chosen_endpoint,
+    announced,
     describe,
     identify,
     make_target,
@@ -36,7 +36,7 @@ from harness.endpoint.secret import redact_argv
 from harness.endpoint.target import Target, Timeouts
 from harness.metrics import CellSummary
 from harness.records import SCHEMA_VERSION, RunInfo, TargetInfo
-from harness.store import RunFolder, StoreError, new_run_id
+from harness.store import RunFolder, new_run_id
 
 CLOCK = MonotonicClock()
 
@@ -67,13 +67,13 @@ async def run_sweep(request: SweepRequest) -> int:
     assert request.options is not None
     if request.dry_run:
         return _dry_run(request, request.options)
-    with _announced(request.base_url, request.environment) as choice:
+    with announced(request.base_url, request.environment) as choice:
         target, info, counting = await _prepare(choice, access, request.options)
         plan = plan_sweep(request.options, counting)
         click.echo(plan.describe(), err=True)
         _warn_of_length(plan, info)
         record = _run_info(request, request.options, info, plan)
-        with _disk_trouble_is_a_message(), RunFolder.create(request.result_dir, record) as run:
+        with disk_trouble_is_a_message(), RunFolder.create(request.result_dir, record) as run:
             return await _measure(request, run, plan, target)
 
 
@@ -87,11 +87,11 @@ def _dry_run(request: SweepRequest, options: SweepOptions) -> int:
 
 async def _resume(request: SweepRequest, folder: Path, access: Access) -> int:
     """Complete a run: finished cells stay, the others are asked again under a new nonce."""
-    with _disk_trouble_is_a_message(), RunFolder.open(folder) as run:
+    with disk_trouble_is_a_message(), RunFolder.open(folder) as run:
         was = run.info.target
         options = SweepOptions.from_json(run.info.options)
         base_url = request.base_url if request.base_url is not None or was.chosen_by == EMBEDDED else was.base_url
-        with _announced(base_url, {} if was.chosen_by == EMBEDDED else request.environment) as choice:
+        with announced(base_url, {} if was.chosen_by == EMBEDDED else request.environment) as choice:
             target, info, counting = await _prepare(choice, access, options)
             if (info.engine, info.model) != (was.engine, was.model):
                 raise click.UsageError(
@@ -109,14 +109,6 @@ def _refuse_another_plan(run: RunFolder, plan: SweepPlan) -> None:
         raise click.UsageError(
             f"{run.path} began with another plan: the workload of this version, or the server's tokenizer, differs"
         )
-
-
-@contextlib.contextmanager
-def _announced(base_url: str | None, environment: Mapping[str, str]) -> Iterator[EndpointChoice]:
-    """Name the target before anything is started or sent."""
-    click.echo(planned_endpoint(base_url, environment), err=True)
-    with chosen_endpoint(base_url, environment) as choice:
-        yield choice
 
 
 async def _prepare(
@@ -170,18 +162,9 @@ def _run_info(request: SweepRequest, options: SweepOptions, info: TargetInfo, pl
     )
 
 
-@contextlib.contextmanager
-def _disk_trouble_is_a_message() -> Iterator[None]:
-    """Trouble with the run folder ends the command with what it was, not with a traceback."""
-    try:
-        yield
-    except StoreError as error:
-        raise NothingMeasured(str(error)) from None
-
-
 async def _measure(request: SweepRequest, run: RunFolder, plan: SweepPlan, target: Target) -> int:
     """Run every cell that is not finished yet, then measure and report what is there."""
-    progress = SweepProgress()
+    progress = CellProgress()
     count_tokens = plan.counting.count if plan.counting.exact else None
     try:
         async with Client(target, CLOCK) as client:

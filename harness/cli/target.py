@@ -78,6 +78,14 @@ def chosen_endpoint(base_url: str | None, environment: Mapping[str, str]) -> Ite
         yield EndpointChoice(base=normalise_base_url(url), chosen_by=EMBEDDED)
 
 
+@contextlib.contextmanager
+def announced(base_url: str | None, environment: Mapping[str, str]) -> Iterator[EndpointChoice]:
+    """Name the target before anything is started or sent."""
+    click.echo(planned_endpoint(base_url, environment), err=True)
+    with chosen_endpoint(base_url, environment) as choice:
+        yield choice
+
+
 def make_target(choice: EndpointChoice, access: Access, model: str, endpoint_type: str, timeouts: Timeouts) -> Target:
     """Put a target together for the client."""
     return Target(

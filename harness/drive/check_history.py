@@ -34,9 +34,9 @@ def load_history(run: RunFolder, check: str) -> CheckHistory:
 
 
 def load_capabilities(run: RunFolder) -> Capabilities:
-    """What the capability round of a run showed; nothing is known of a run without one."""
+    """What the last capability round of a run showed; nothing is known of a run without one."""
     engine = run.info.target.engine
-    cells = [read_cell(run, cell) for cell in rounds_of(run, CAPABILITIES)]
+    cells = [read_cell(run, cell) for cell in rounds_of(run, CAPABILITIES)[-1:]]
     return read_capabilities(
         [_answer(run, cell.cell, record) for cell in cells for record in cell.records],
         [step for cell in cells for step in _steps(cell)],

@@ -1,4 +1,4 @@
-"""Checks carried out: capabilities first, then each check's rounds until its judge wants nothing more or may not ask."""
+"""Checks carried out: capabilities first, then each check's rounds until its judge wants or may ask nothing more."""
 
 from __future__ import annotations
 
@@ -45,16 +45,22 @@ class CheckSetting:
 
 
 async def find_capabilities(
-    setting: CheckSetting, run: RunFolder, client: Sender, clock: Clock, progress: Progress = NO_PROGRESS
+    setting: CheckSetting,
+    run: RunFolder,
+    client: Sender,
+    clock: Clock,
+    progress: Progress = NO_PROGRESS,
+    *,
+    round_index: int = 0,
 ) -> Capabilities:
-    """Ask the capability round, recorded as any other, and read it."""
+    """Ask the capability round, recorded as any other, and read it; a later round replaces an earlier one."""
     generator = capabilities(
         setting.material,
         endpoint_type=setting.endpoint_type,
         flush=setting.exclusive,
         longest_prompt_tokens=setting.max_model_len,
     )
-    spec = _cell(setting, CAPABILITIES, 0, setting.budget.max_tokens, clock)
+    spec = _cell(setting, CAPABILITIES, round_index, setting.budget.max_tokens, clock)
     await run_round(run, replace(spec, concurrency=1), generator, client, clock, progress)
     return load_capabilities(run)
 

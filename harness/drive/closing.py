@@ -17,8 +17,8 @@ LAG_LIMIT_MS = 20.0
 class Ended:
     """How a cell went, apart from its requests.
 
-    connections_asked / connections_open: 0 if it never came to measuring. ended_by: the limit that ended it, None if its plan did.
-    cut_off: requests still in flight after the drain.
+    connections_asked / connections_open: 0 if it never came to measuring. ended_by: the limit that ended it, None if
+    its plan did. cut_off: requests still in flight after the drain.
     """
 
     started_utc: str

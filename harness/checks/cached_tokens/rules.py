@@ -1,0 +1,126 @@
+"""What must hold of every single answer; one that breaks a rule is a finding."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from harness.checks.cached_tokens.facts import Row, own_tokens
+from harness.checks.verdict import Evidence
+from workloads.plan import Json
+
+SALTING_ENGINES = frozenset({"vllm", "sglang"})
+# Token ids are counted exactly, but prompts of other rounds may begin with the same few; text is an estimate.
+EXACT_SLACK = 4
+TEXT_SLACK = 24
+TEXT_SLACK_SHARE = 0.15
+
+ZERO_OR_ABSENT = "K30"
+OVER_REPORT = "K31"
+INVALID = "K32"
+STREAM_MISMATCH = "K33"
+MEANINGS = {
+    ZERO_OR_ABSENT: "zero or absent on real hits",
+    OVER_REPORT: "more than was reused",
+    INVALID: "impossible values",
+    STREAM_MISMATCH: "streams and whole answers differ",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """One broken rule with its class of fault."""
+
+    fault: str
+    evidence: Evidence
+
+
+def broken_rules(rows: Sequence[Row], engine: str | None) -> list[Violation]:
+    """Every rule that needs no other witness than the answers themselves."""
+    return [
+        *_impossible(rows),
+        *_unstable_lengths(rows),
+        *_phantoms(rows, engine),
+        *_stream_differences(rows),
+    ]
+
+
+def _impossible(rows: Sequence[Row]) -> Iterator[Violation]:
+    """0 <= cached < prompt: the last token at least has to be computed."""
+    for row in rows:
+        cached, prompt = row.cached_tokens, row.prompt_tokens
+        if cached is None:
+            continue
+        if cached < 0 or (prompt is not None and cached >= prompt):
+            yield _violation(INVALID, [row], f"{cached} cached tokens of {prompt} prompt tokens")
+
+
+def _unstable_lengths(rows: Sequence[Row]) -> Iterator[Violation]:
+    """The same prompt has the same length whenever it is asked."""
+    by_prompt: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        if row.prompt_hash is not None and row.prompt_tokens is not None:
+            by_prompt[row.prompt_hash].append(row)
+    for same in by_prompt.values():
+        lengths = sorted({row.prompt_tokens for row in same if row.prompt_tokens is not None})
+        if len(lengths) > 1:
+            yield _violation(INVALID, same, f"one prompt, counted as {' and '.join(map(str, lengths))} tokens")
+
+
+def _phantoms(rows: Sequence[Row], engine: str | None) -> Iterator[Violation]:
+    """Nothing is cached beyond what was sent before, and nothing under a fresh salt where salts are honoured."""
+    around = own_tokens(rows)
+    for row in rows:
+        cached = row.cached_tokens
+        if cached is None:
+            continue
+        if row.arm == "salted":
+            if cached > 0 and engine in SALTING_ENGINES:
+                yield _violation(OVER_REPORT, [row], f"{cached} cached tokens under a salt that was never used before")
+        elif cached > (allowed := row.may_hit + around + _slack(row)):
+            shared = f"only {row.may_hit} were ever sent before" if row.may_hit else "nothing like it was sent before"
+            text = f"{cached} cached tokens, but {shared}"
+            yield _violation(OVER_REPORT, [row], text, allowed=allowed)
+
+
+def _slack(row: Row) -> int:
+    return EXACT_SLACK if row.exact else TEXT_SLACK + round(TEXT_SLACK_SHARE * row.may_hit)
+
+
+def _stream_differences(rows: Sequence[Row]) -> Iterator[Violation]:
+    """The same well-known prompt counts the same, streamed and whole; counts that overlap at all are let go."""
+    by_name: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        if row.arm == "stream":
+            by_name[row.name].append(row)
+    for same in by_name.values():
+        streamed = [row for row in same if row.stream]
+        whole = [row for row in same if not row.stream]
+        if len(streamed) < 2 or len(whole) < 2:
+            continue
+        for what, values in (("cached", "cached_tokens"), ("prompt", "prompt_tokens")):
+            in_streams = {getattr(row, values) for row in streamed}
+            in_whole = {getattr(row, values) for row in whole}
+            if not in_streams & in_whole:
+                text = f"{what} tokens {_listed(in_streams)} in streams, {_listed(in_whole)} in whole answers"
+                yield _violation(STREAM_MISMATCH, same, text)
+
+
+def _listed(values: set[int | None]) -> str:
+    known = sorted(str(value) for value in values if value is not None)
+    return ", ".join([*known, *(["not reported"] if None in values else [])])
+
+
+def _violation(fault: str, rows: Sequence[Row], text: str, **table: int) -> Violation:
+    ids = tuple(row.request_id for row in rows)
+    first = rows[0]
+    facts: dict[str, Json] = {
+        "name": first.name,
+        "sighting": first.sighting,
+        "prompt_tokens": [row.prompt_tokens for row in rows],
+        "cached_tokens": [row.cached_tokens for row in rows],
+        "may_hit": first.may_hit,
+        **table,
+    }
+    return Violation(fault=fault, evidence=Evidence(request_ids=ids, text=f"{first.name}: {text}", table=facts))

@@ -1,0 +1,8 @@
+"""Every check there is, by the name the command line spells."""
+
+from __future__ import annotations
+
+from harness.checks.cached_tokens.check import CACHED_TOKENS
+from harness.checks.check import Check
+
+CHECKS: dict[str, Check] = {check.name: check for check in (CACHED_TOKENS,)}

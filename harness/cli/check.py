@@ -1,0 +1,112 @@
+"""`ling-bench check`: the options, their checks, and their help."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from harness.checks.check import PROMPTS_OF_BUDGET
+from harness.checks.registry import CHECKS
+from harness.cli.check_options import ENDPOINT_TYPES, REQUIRABLE, CheckOptions
+from harness.cli.check_run import CheckRequest, run_checks
+from harness.cli.options import parse_note
+from harness.cli.running import run_async
+from harness.cli.target import settle
+
+_QUESTIONS = "\n\n".join(f"{check.name}: {check.question}" for check in CHECKS.values())
+
+
+@click.command("check", epilog=_QUESTIONS)
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--base-url", "--url", default=None, help="Server, with or without /v1. [env: OPENAI_BASE_URL]")
+@click.option("--model", default=None, help="Model to ask; default: the only one served.")
+@click.option(
+    "--endpoint-type", type=click.Choice(ENDPOINT_TYPES), default="auto", show_default=True,
+    help="auto: completions, and chat where they are missing.",
+)  # fmt: skip
+@click.option("--api-key", envvar="OPENAI_API_KEY", default=None, help="Bearer key; never saved. [env: OPENAI_API_KEY]")
+@click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Extra request header; repeatable.")
+@click.option(
+    "--budget", type=click.Choice(list(PROMPTS_OF_BUDGET)), default="normal", show_default=True,
+    help="How much may be asked; more sees smaller faults.",
+)  # fmt: skip
+@click.option("--max-tokens-total", type=int, default=None, help="Cap on prompt and output tokens of the whole run.")
+@click.option("--max-minutes", type=float, default=None, help="Nothing new is asked after this many minutes.")
+@click.option(
+    "--exclusive-server", is_flag=True,
+    help="Nobody else uses the server: checks may empty its cache and flood it. Implied by the embedded engine.",
+)  # fmt: skip
+@click.option("--deterministic", is_flag=True, help="The server promises bit-exact answers; hold it to that.")
+@click.option(
+    "--require", "require", multiple=True, type=click.Choice(REQUIRABLE), help="A feature that has to be there."
+)
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--tokenizer", default=None, metavar="PATH", help="tokenizer.json that sizes prompts given as text.")
+@click.option("--connect-timeout", "connect_timeout_s", type=float, default=10.0, show_default=True, help="Seconds.")
+@click.option("--first-byte-timeout", "first_byte_timeout_s", type=float, default=600.0, show_default=True)
+@click.option("--stall-timeout", "stall_timeout_s", type=float, default=120.0, show_default=True)
+@click.option("--request-timeout", "request_timeout_s", type=float, default=3600.0, show_default=True)
+@click.option("--note", "notes", multiple=True, metavar="KEY=VALUE", help="Record what HTTP cannot show; repeatable.")
+@click.option("--result-dir", type=click.Path(path_type=Path, file_okay=False), default=Path("results"))
+@click.option("--report-dir", type=click.Path(path_type=Path, file_okay=False), default=Path("reports"))
+@click.option("--dry-run", is_flag=True, help="Print the cost in requests and tokens, then stop.")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON instead of the table.")
+def check(names: tuple[str, ...], **given: object) -> int:
+    """Ask an endpoint whether it works as it should, and judge its answers; all checks without a NAME.
+
+    The verdicts go to stdout, worst first, the run folder is its last line. Exit code: 0 all passed, 1 something
+    failed, 3 undecided, 4 a check broke.
+    """
+    request = _request(names, given)
+    return run_async(lambda: run_checks(request))
+
+
+def _request(names: Sequence[str], given: Mapping[str, object]) -> CheckRequest:
+    """Check what was typed; every mistake is a UsageError before anything is sent."""
+    if unknown := [name for name in names if name not in CHECKS]:
+        raise click.UsageError(f"no check is called {', '.join(unknown)}; there are {', '.join(CHECKS)}")
+    environment = dict(os.environ)
+    base_url = given["base_url"]
+    embedded = settle(None if base_url is None else str(base_url), environment) is None
+    exclusive = bool(given["exclusive_server"]) or embedded
+    if not exclusive:
+        _refuse_disturbing(names)
+    notes = _notes(given["notes"])
+    own = {name: given[name] for name in ("base_url", "api_key", "headers", "result_dir", "report_dir")}
+    return CheckRequest(
+        options=_options(names, {**given, "exclusive_server": exclusive, "notes": notes}),
+        argv=tuple(sys.argv),
+        environment=environment,
+        dry_run=bool(given["dry_run"]),
+        as_json=bool(given["as_json"]),
+        **own,  # type: ignore[arg-type]
+    )
+
+
+def _refuse_disturbing(names: Sequence[str]) -> None:
+    for name in names:
+        if CHECKS[name].disturbs:
+            raise click.UsageError(
+                f"{name} empties or floods the server's cache, which slows everybody else who uses it;"
+                " say --exclusive-server if nobody does"
+            )
+
+
+def _options(names: Sequence[str], given: Mapping[str, object]) -> CheckOptions:
+    known = {name: value for name, value in given.items() if name in CheckOptions.__slots__}
+    try:
+        return CheckOptions(checks=tuple(dict.fromkeys(names)) or tuple(CHECKS), **known)  # type: ignore[arg-type]
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _notes(texts: object) -> dict[str, str]:
+    assert isinstance(texts, tuple)
+    try:
+        return dict(parse_note(str(text)) for text in texts)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None

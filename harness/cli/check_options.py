@@ -1,0 +1,56 @@
+"""The options of a check run: what was typed, checked once, and kept in run.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from harness.checks.check import PROMPTS_OF_BUDGET, CheckBudget
+from workloads.plan import Json
+
+REQUIRABLE = ("cached-tokens",)
+ENDPOINT_TYPES = ("auto", "chat", "completions")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckOptions:
+    """Everything that decides what a check run asks; neither keys nor header values are part of it.
+
+    checks: names, in order. endpoint_type "auto": completions with token ids where they work, else chat.
+    max_tokens_total, max_minutes: caps of the whole run, None for none. deterministic: the operator says that answers
+    are bit-exact. require: features whose absence is a failure.
+    """
+
+    checks: tuple[str, ...]
+    endpoint_type: str = "auto"
+    model: str | None = None
+    budget: str = "normal"
+    max_tokens_total: int | None = None
+    max_minutes: float | None = None
+    exclusive_server: bool = False
+    deterministic: bool = False
+    require: tuple[str, ...] = ()
+    seed: int = 0
+    tokenizer: str | None = None
+    connect_timeout_s: float = 10.0
+    first_byte_timeout_s: float = 600.0
+    stall_timeout_s: float = 120.0
+    request_timeout_s: float = 3600.0
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.budget not in PROMPTS_OF_BUDGET:
+            raise ValueError(f"--budget must be one of {', '.join(PROMPTS_OF_BUDGET)}")
+        if self.max_tokens_total is not None and self.max_tokens_total < 1:
+            raise ValueError("--max-tokens-total must be at least 1")
+        if self.max_minutes is not None and self.max_minutes <= 0:
+            raise ValueError("--max-minutes must be above 0")
+
+    @property
+    def check_budget(self) -> CheckBudget:
+        """The budget as the checks read it."""
+        return CheckBudget(name=self.budget, prompts=PROMPTS_OF_BUDGET[self.budget], max_tokens=self.max_tokens_total)
+
+    def as_json(self) -> dict[str, Json]:
+        """Plain data for run.json."""
+        return {name: getattr(self, name) for name in self.__slots__ if name != "notes"}

@@ -1,0 +1,234 @@
+"""What `check` does once its options are settled: identify, find out what works, ask, judge, report."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+
+from harness.checks.history import Capabilities
+from harness.checks.judgement import Judgement
+from harness.checks.registry import CHECKS
+from harness.cli.check_options import CheckOptions
+from harness.cli.counting import Counting, by_characters, by_server, by_tokenizer_file
+from harness.cli.disk import disk_trouble_is_a_message
+from harness.cli.estimate import Rates, cost_line, measured_rates
+from harness.cli.exits import Exit, NothingMeasured
+from harness.cli.progress import CellProgress, round_of
+from harness.cli.provenance import clock_facts, host_facts, versions
+from harness.cli.target import (
+    Access,
+    EndpointChoice,
+    announced,
+    describe,
+    identify,
+    make_target,
+    parse_access,
+    planned_endpoint,
+)
+from harness.cli.verdict_output import conclude
+from harness.clock import NS_PER_S, MonotonicClock
+from harness.drive.checking import CheckSetting, find_capabilities, first_round, run_check
+from harness.drive.judging import crashed, not_run, write_verdicts
+from harness.endpoint.client import Client
+from harness.endpoint.discovery import tokenize
+from harness.endpoint.secret import redact_argv
+from harness.endpoint.target import Target, Timeouts
+from harness.records import SCHEMA_VERSION, RunInfo, TargetInfo
+from harness.store import RunFolder, StoreError, new_run_id
+from workloads.material import FEWEST_IDS, Material
+from workloads.text import paragraphs, seeded
+
+CLOCK = MonotonicClock()
+CORPUS_CHARS = 60_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckRequest:
+    """A checked command line."""
+
+    options: CheckOptions
+    base_url: str | None
+    api_key: str | None
+    headers: Sequence[str]
+    result_dir: Path
+    report_dir: Path
+    dry_run: bool
+    as_json: bool
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+async def run_checks(request: CheckRequest) -> int:
+    """Carry the checks out, from the first line on stderr to the last on stdout; returns the exit code."""
+    access = parse_access(request.api_key, request.headers)
+    if request.dry_run:
+        return _dry_run(request)
+    with announced(request.base_url, request.environment) as choice:
+        info, material = await _prepare(choice, access, request.options)
+        run_info = _run_info(request, info)
+        with disk_trouble_is_a_message(), RunFolder.create(request.result_dir, run_info) as run:
+            setting = _setting(
+                request.options, info, replace(material, seed=f"{request.options.seed}/{run_info.run_id}")
+            )
+            judgements = await _ask_all(request, run, setting, _targets(choice, access, info, request.options))
+            return conclude(run, judgements, request.report_dir, as_json=request.as_json)
+
+
+def _dry_run(request: CheckRequest) -> int:
+    """Print the target and the cost for an endpoint of which nothing is known; nothing is started or sent."""
+    options = request.options
+    click.echo(planned_endpoint(request.base_url, request.environment), err=True)
+    counting = by_tokenizer_file(options.tokenizer) if options.tokenizer is not None else by_characters()
+    setting = CheckSetting(
+        budget=options.check_budget,
+        material=Material(seed=options.seed, count=counting.count),
+        seed=options.seed,
+        engine=None,
+        endpoint_type="chat",
+        exclusive=options.exclusive_server,
+    )
+    for name in _askable(options):
+        click.echo(cost_line(CHECKS[name], first_round(CHECKS[name], setting, Capabilities()), None))
+    return Exit.PASS
+
+
+def _askable(options: CheckOptions) -> tuple[str, ...]:
+    """The chosen checks whose steps are allowed."""
+    return tuple(name for name in options.checks if options.exclusive_server or not CHECKS[name].disturbs)
+
+
+async def _prepare(choice: EndpointChoice, access: Access, options: CheckOptions) -> tuple[TargetInfo, Material]:
+    """Identify the server, settle the model, and get ordinary text in the server's own token ids."""
+    asked = options.model if options.model is not None else ""
+    async with Client(make_target(choice, access, asked, "chat", _timeouts(options)), CLOCK) as client:
+        discovery, model = await identify(client, options.model)
+        counting = await _counting(client, options)
+        ids = await tokenize(client, paragraphs(seeded(options.seed, "corpus"), CORPUS_CHARS))
+    if ids is not None and len(ids) < FEWEST_IDS:
+        ids = None
+    info = describe(choice, discovery, model, options.endpoint_type)
+    return info, Material(seed=options.seed, count=counting.count, token_ids=ids)
+
+
+async def _counting(client: Client, options: CheckOptions) -> Counting:
+    return by_tokenizer_file(options.tokenizer) if options.tokenizer is not None else await by_server(client)
+
+
+def _timeouts(options: CheckOptions) -> Timeouts:
+    return Timeouts(
+        connect_s=options.connect_timeout_s,
+        first_byte_s=options.first_byte_timeout_s,
+        stall_s=options.stall_timeout_s,
+        total_s=options.request_timeout_s,
+    )
+
+
+def _targets(choice: EndpointChoice, access: Access, info: TargetInfo, options: CheckOptions) -> tuple[Target, ...]:
+    """One for each route that may be asked, the preferred one first."""
+    routes = ("completions", "chat") if options.endpoint_type == "auto" else (options.endpoint_type,)
+    return tuple(make_target(choice, access, info.model, route, _timeouts(options)) for route in routes)
+
+
+def _setting(options: CheckOptions, info: TargetInfo, material: Material) -> CheckSetting:
+    deadline_ns = None
+    if options.max_minutes is not None:
+        deadline_ns = CLOCK.now_ns() + round(options.max_minutes * 60 * NS_PER_S)
+    return CheckSetting(
+        budget=options.check_budget,
+        material=material,
+        seed=options.seed,
+        engine=info.engine,
+        endpoint_type="completions",
+        exclusive=options.exclusive_server,
+        max_model_len=info.max_model_len,
+        deadline_ns=deadline_ns,
+    )
+
+
+def _run_info(request: CheckRequest, info: TargetInfo) -> RunInfo:
+    now = CLOCK.utc_now()
+    options = request.options
+    name = options.checks[0] if len(options.checks) == 1 else "check"
+    return RunInfo(
+        schema_version=SCHEMA_VERSION,
+        run_id=new_run_id(now, name, info.model, secrets.token_hex(3)),
+        command="check",
+        argv=redact_argv(request.argv),
+        started_utc=now.isoformat(),
+        clock=clock_facts(CLOCK),
+        versions=versions(),
+        host=host_facts(),
+        target=info,
+        seed=options.seed,
+        options=options.as_json(),
+        notes=options.notes,
+    )
+
+
+async def _ask_all(
+    request: CheckRequest, run: RunFolder, setting: CheckSetting, targets: Sequence[Target]
+) -> tuple[Judgement, ...]:
+    """Every check in turn; verdicts.json is written after each, so that an interrupted run has those that were done."""
+    progress = CellProgress(round_of)
+    judgements: list[Judgement] = []
+    try:
+        async with _answering(run, setting, targets, progress) as (client, setting, known):
+            _announce(request.options, setting, known, measured_rates(run))
+            for name in request.options.checks:
+                judgements.append(await _one(name, request, setting, run, client, progress))
+                write_verdicts(run, judgements)
+    except asyncio.CancelledError:
+        progress.close()
+        click.echo(f"interrupted; judge what was asked with: ling-bench judge {run.path}", err=True)
+        raise
+    return tuple(judgements)
+
+
+@asynccontextmanager
+async def _answering(
+    run: RunFolder, setting: CheckSetting, targets: Sequence[Target], progress: CellProgress
+) -> AsyncIterator[tuple[Client, CheckSetting, Capabilities]]:
+    """A client of the first route that answers the capability round; NothingMeasured if none does."""
+    for index, target in enumerate(targets):
+        async with Client(target, CLOCK) as client:
+            on_route = replace(setting, endpoint_type=target.endpoint_type)
+            known = await find_capabilities(on_route, run, client, CLOCK, progress, round_index=index)
+            if known.answers:
+                yield client, on_route, known
+                return
+    raise NothingMeasured(f"no route for text answered; what came is in {run.path}")
+
+
+def _announce(options: CheckOptions, setting: CheckSetting, known: Capabilities, rates: Rates) -> None:
+    """What was found and what the first round of each check will cost."""
+    click.echo(f"found: {known.describe()}", err=True)
+    for name in _askable(options):
+        click.echo(cost_line(CHECKS[name], first_round(CHECKS[name], setting, known), rates), err=True)
+    if options.max_tokens_total is not None or options.max_minutes is not None:
+        caps = [
+            *([f"{options.max_tokens_total:,} tokens"] if options.max_tokens_total is not None else []),
+            *([f"{options.max_minutes:g} minutes"] if options.max_minutes is not None else []),
+        ]
+        click.echo(f"      capped at {' and '.join(caps)}", err=True)
+
+
+async def _one(
+    name: str, request: CheckRequest, setting: CheckSetting, run: RunFolder, client: Client, progress: CellProgress
+) -> Judgement:
+    """One check to its verdict; a bug in it becomes a kept traceback."""
+    check = CHECKS[name]
+    if name not in _askable(request.options):
+        verdict = not_run(check, "its steps disturb others: it runs only with --exclusive-server")
+        return Judgement(check=name, verdict=verdict)
+    try:
+        return Judgement(check=name, verdict=await run_check(check, setting, run, client, CLOCK, progress))
+    except StoreError:
+        raise
+    except Exception:  # a bug of one check must neither stop the others nor lose what was asked
+        return crashed(run, name)

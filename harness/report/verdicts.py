@@ -1,0 +1,147 @@
+"""Verdicts for people: a table for the terminal, and the same with its evidence for the page."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+
+import orjson
+
+from harness.checks.judgement import Judgement
+from harness.checks.verdict import Evidence, Verdict, severity
+from harness.drive.judging import VERDICTS
+from harness.store import RunFolder
+from harness.store.codec import NotReadable, Unread, decode
+from workloads.plan import Json
+
+WIDTH = 118
+BROKEN = "broken"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictView:
+    """One check as it is shown; `tone` is "good", "bad" or "open"."""
+
+    check: str
+    status: str
+    tone: str
+    reason: str
+    counts: str
+    power: str
+    follow_up: str
+    details: tuple[tuple[str, str], ...]
+    evidence: tuple[EvidenceView, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceView:
+    """One finding; `name` is what `ling-bench repro` takes."""
+
+    name: str
+    text: str
+    requests: str
+    table: tuple[tuple[str, str], ...]
+
+
+def read_judgements(run: RunFolder) -> tuple[Judgement, ...]:
+    """What verdicts.json says; nothing if there is none or it cannot be read."""
+    unread: Unread = Counter()
+    try:
+        content = orjson.loads((run.path / VERDICTS).read_bytes())
+        return tuple(decode(Judgement, each, unread) for each in content["checks"])
+    except (OSError, NotReadable, KeyError, TypeError, orjson.JSONDecodeError):
+        return ()
+
+
+def worst_first(judgements: Sequence[Judgement]) -> list[Judgement]:
+    """Failures lead, then broken checks, then whatever is undecided; otherwise in their own order."""
+    return sorted(judgements, key=lambda each: -_gravity(each))
+
+
+def _gravity(judgement: Judgement) -> float:
+    broken = severity("fail") - 0.5
+    return broken if judgement.verdict is None else severity(judgement.verdict.status)
+
+
+def views(judgements: Sequence[Judgement]) -> tuple[VerdictView, ...]:
+    """Every check as it is shown, worst first."""
+    return tuple(_view(each) for each in worst_first(judgements))
+
+
+def _view(judgement: Judgement) -> VerdictView:
+    verdict = judgement.verdict
+    if verdict is None:
+        reason = f"the check itself crashed; its traceback is in {judgement.traceback}"
+        return VerdictView(
+            check=judgement.check, status=BROKEN, tone="bad", reason=reason, counts="", power="", follow_up="",
+            details=(), evidence=(),
+        )  # fmt: skip
+    return VerdictView(
+        check=verdict.check,
+        status=verdict.status.value,
+        tone={"pass": "good", "fail": "bad"}.get(verdict.status.value, "open"),
+        reason=verdict.reason,
+        counts=f"{verdict.examined} of {verdict.eligible} examined, {verdict.violations} wrong",
+        power=_power(verdict),
+        follow_up=_follow_up(verdict),
+        details=_rows(verdict.details),
+        evidence=tuple(_evidence(verdict, index, each) for index, each in enumerate(verdict.evidence)),
+    )
+
+
+def _power(verdict: Verdict) -> str:
+    parts = [f"{name}: {nats:.3g} nats" for name, nats in verdict.smallest_effect.items()]
+    if verdict.null_size is not None:
+        parts.append(f"noise measured on {verdict.null_size} pairs")
+    return f"blind below {', '.join(parts)}" if verdict.smallest_effect else ", ".join(parts)
+
+
+def _follow_up(verdict: Verdict) -> str:
+    wanted = verdict.follow_up
+    return "" if wanted is None else f"would ask for {wanted.count} fresh prompts: {wanted.why}"
+
+
+def _evidence(verdict: Verdict, index: int, evidence: Evidence) -> EvidenceView:
+    at = "" if evidence.position is None else f" (generated token {evidence.position})"
+    return EvidenceView(
+        name=f"{verdict.check}#{index + 1}",
+        text=evidence.text + at,
+        requests=", ".join(evidence.request_ids),
+        table=_rows(evidence.table),
+    )
+
+
+def _rows(values: Mapping[str, Json]) -> tuple[tuple[str, str], ...]:
+    return tuple((name.replace("_", " "), _plain(value)) for name, value in values.items())
+
+
+def _plain(value: Json) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def verdict_table(judgements: Sequence[Judgement]) -> str:
+    """The verdicts as text, worst first: status, check, reason, then counts, power and the first findings."""
+    shown = views(judgements)
+    name_width = max((len(view.check) for view in shown), default=0)
+    return "\n".join(line for view in shown for line in _lines(view, name_width))
+
+
+def _lines(view: VerdictView, name_width: int) -> list[str]:
+    head = f"{view.status.upper():<14}  {view.check:<{name_width}}  "
+    body = [view.reason]
+    body += [part for part in (view.counts, view.power, view.follow_up) if part]
+    body += [f"{name}: {value}" for name, value in view.details if len(value) <= WIDTH]
+    body += [f"{each.name}: {each.text} [{each.requests}]" for each in view.evidence[:3]]
+    if len(view.evidence) > 3:
+        body.append(f"... and {len(view.evidence) - 3} more findings in {VERDICTS}")
+    wrapped = [line for part in body for line in wrap(part, WIDTH - len(head), subsequent_indent="  ")]
+    return [(head if index == 0 else " " * len(head)) + line for index, line in enumerate(wrapped)]
