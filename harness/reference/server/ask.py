@@ -22,7 +22,7 @@ class Route(Enum):
 class Ask:
     """What one HTTP request wants: ``n`` answers to each prompt, prompts as token ids.
 
-    ``top_logprobs`` is None when no logprobs were asked for. ``flags`` names the dialect's own switches that are on.
+    ``given_id`` is the id that the body asks for, empty when it leaves that to the server. ``flags`` names the dialect's own switches that are on.
     """
 
     route: Route
@@ -40,6 +40,7 @@ class Ask:
     constraint: Constraint | None = None
     thinking: bool = False
     calls_tools: bool = False
+    given_id: str = ""
     flags: frozenset[str] = frozenset()
 
     @property

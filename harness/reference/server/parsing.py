@@ -135,6 +135,7 @@ class Parser:
             echo=echo,
             score=score,
             cache_salt=self._salt(body),
+            given_id=fields.string(body, self.rules.id_field, ""),
             flags=frozenset(flag for flag in self.rules.flags if fields.boolean(body, flag, False)),
         )
 

@@ -33,6 +33,7 @@ class Rules:
         checks_salt: a cache salt has at most 128 characters and no ``@``, slash or NUL.
         scores_prompts: prompt logprobs and echo are known.
         streams_chat_ids: token ids may be asked of a streamed chat.
+        id_field: body field in which a client may name its request.
         flags: further boolean fields of the body that the dialect looks at.
     """
 
@@ -50,4 +51,5 @@ class Rules:
     checks_salt: bool = False
     scores_prompts: bool = True
     streams_chat_ids: bool = True
+    id_field: str = "request_id"
     flags: tuple[str, ...] = ()

@@ -77,11 +77,11 @@ class Service:
     async def serve(self, http: web.Request, parse: Callable[[fields.Json], Ask]) -> web.StreamResponse:
         """Answers a request for text that ``parse`` understands."""
         received_ns = time.monotonic_ns()
-        request_id = http.headers.get("X-Request-Id") or uuid.uuid4().hex[:16]
         try:
             ask = parse(fields.parse_object(await http.read()))
         except RequestError as error:
             return json_response(self.dialect.error(error), error.status)
+        request_id = http.headers.get("X-Request-Id") or ask.given_id or uuid.uuid4().hex[:16]
         if self.log is not None:
             self.log.write(request_id, received_ns, ask)
         reply_id = self.dialect.reply_id(PREFIX[ask.route], request_id)

@@ -104,10 +104,8 @@ def test_cached_tokens_need_the_report_flag() -> None:
 
 def test_an_unknown_model_is_served_and_an_abort_ends_a_request() -> None:
     async def check(site: Site) -> None:
-        body = {"prompt": PROMPT, "model": "nope", "max_tokens": 900, "ignore_eos": True}
-        task = asyncio.create_task(
-            site.client.post("/v1/completions", json=body, headers={"X-Request-Id": "r1"})
-        )
+        body = {"prompt": PROMPT, "model": "nope", "max_tokens": 900, "ignore_eos": True, "rid": "r1"}
+        task = asyncio.create_task(site.client.post("/v1/completions", json=body))
         await until(lambda: site.service.views()[0].running == 1)
         await post(site, "/abort_request", {"rid": "r1"})
         answer: Any = await (await task).json()

@@ -141,9 +141,9 @@ class LlamaDialect:
         assert usage is not None and delta is not None
         timing, done = delta.timing, len(choice.tokens)
         computed = usage.prompt_tokens - usage.cached_tokens
-        prompt_ms = (timing.first_token_ns - timing.scheduled_ns) / 1e6
-        ended_ns = timing.finished_ns if timing.finished_ns else timing.first_token_ns
-        answer_ms = max((ended_ns - timing.first_token_ns) / 1e6, 1e-3)
+        began_ns = timing.first_token_ns or timing.finished_ns  # an aborted request may have no first token
+        prompt_ms = max((began_ns - timing.scheduled_ns) / 1e6, 1e-3)
+        answer_ms = max(((timing.finished_ns or began_ns) - began_ns) / 1e6, 1e-3)
         timings: Json = {
             "cache_n": usage.cached_tokens,
             "prompt_n": computed,

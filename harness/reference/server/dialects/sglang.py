@@ -37,6 +37,7 @@ class SglangDialect:
         named_tools=True,
         unknown_tool="Tool '{name}' not found in tools list.",
         streams_chat_ids=False,
+        id_field="rid",
         flags=("return_cached_tokens_details", "return_spec_tokens_details", "return_meta_info"),
     )
 

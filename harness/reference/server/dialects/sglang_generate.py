@@ -44,6 +44,7 @@ def parse_generate(parser: Parser, body: Body) -> Ask:
         stream=fields.boolean(body, "stream", False),
         score=score,
         cache_salt=fields.string(body, "cache_salt", "") + fields.string(body, "extra_key", ""),
+        given_id=fields.string(body, parser.rules.id_field, ""),
         flags=frozenset({*flags, *({"batch"} if len(prompts) > 1 else set())}),
     )
 
