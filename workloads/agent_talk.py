@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from workloads.lexicon import ACTIONS, MODULES, SUBJECTS
 from workloads.plan import Json
 from workloads.tool_output import source_path
 
+MakeText: TypeAlias = Callable[[random.Random, int], str]
+
+SUMMARY_HEAD = (
+    "The conversation so far grew too long and was replaced by this summary. Go on with the task from here, without "
+    "asking again what it already answers."
+)
+# Kinds of tool output that users paste into their own messages.
+PASTED = ("log", "code", "tests")
 INSTRUCTIONS = (
     "You are a coding agent that works in a user's repository through the tools you are given. Look before you change "
     "anything: read the code, run the tests, and say what you found. Keep each change small, keep the style of the "
@@ -83,6 +92,33 @@ TOOLS: tuple[Tool, ...] = (
         output="log",
     ),
 )
+
+
+def service_tools(rng: random.Random) -> Iterator[Tool]:
+    """More tools without end, as connected services bring them: long descriptions, many fields."""
+    outputs = ("json", "log", "listing", "search", "diff")
+    number = 0
+    while True:
+        number += 1
+        action, subject, module = rng.choice(ACTIONS), rng.choice(SUBJECTS), rng.choice(MODULES)
+        names = ["path", "query", "limit", "pattern", "service", "timeout"]
+        fields = {name: f"{name} of the {rng.choice(SUBJECTS)}; {rule(rng)}" for name in rng.sample(names, 4)}
+        yield Tool(
+            name=f"{module}_{action}_{subject}_{number}",
+            description=f"{action.capitalize()} a {subject} in {module}. " + " ".join(rule(rng) for _ in range(6)),
+            parameters=fields,
+            output=rng.choice(outputs),
+        )
+
+
+def recap(rng: random.Random, chars: int) -> str:
+    """A summary of earlier work of at least `chars` characters."""
+    lines: list[str] = []
+    written = 0
+    while written < chars:
+        lines.append(f"- {task(rng)} {closing(rng)}")
+        written += len(lines[-1]) + 1
+    return "\n".join(lines)
 
 
 def rule(rng: random.Random) -> str:

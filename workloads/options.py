@@ -4,6 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from workloads.agent_profile import AgentProfile
+
+AGENT_CHOICES = (
+    "turns",
+    "think_time_s",
+    "recorded_think",
+    "sub_agents",
+    "compaction",
+    "whole_sessions",
+    "live",
+    "profile",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadOptions:
@@ -14,6 +27,9 @@ class WorkloadOptions:
     warmups: requests left out before measuring. warm_cache: send each session's opening prompt once before measuring.
     input_tokens, output_tokens, turns: None means the workload's default. think_time_s: median pause before a turn.
     token_id_range: lowest and highest id of prompts made of token ids; None means prompts of words.
+    Of agents alone: recorded_think draws pauses from the profile; sub_agents: share of tool steps that send one out;
+    compaction: share of steps at which a summary replaces the context (None: the profile's); whole_sessions: from the
+    first call to the last; live: the model's own answers are its turns; profile: None means the recorded one.
     Raises ValueError on a choice that makes no sense.
     """
 
@@ -27,6 +43,12 @@ class WorkloadOptions:
     turns: int | None = None
     think_time_s: float = 0.0
     token_id_range: tuple[int, int] | None = None
+    recorded_think: bool = False
+    sub_agents: float = 0.0
+    compaction: float | None = None
+    whole_sessions: bool = False
+    live: bool = False
+    profile: AgentProfile | None = None
 
     def __post_init__(self) -> None:
         for name in ("requests", "highest_concurrency", "input_tokens", "output_tokens", "turns"):
@@ -43,5 +65,5 @@ class WorkloadOptions:
     def refuse(self, workload: str, *names: str) -> None:
         """Raise ValueError if one of the named choices was made, for workloads where it means nothing."""
         for name in names:
-            if getattr(self, name) not in (None, 0.0):
+            if getattr(self, name) not in (None, 0.0, False):
                 raise ValueError(f"the {workload} workload takes no {name}")

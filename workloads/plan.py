@@ -167,6 +167,7 @@ class Observation:
     output_tokens: int | None = None
     text: str | None = None
     ttft_ns: int | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
 
 
 class Generator(Protocol[State]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from workloads.options import WorkloadOptions
+from workloads.options import AGENT_CHOICES, WorkloadOptions
 from workloads.plan import ChatPrompt, Json, Message
 from workloads.sessions import Session, SessionGenerator, Turn
 from workloads.text import CountTokens, cut_to_tokens, paragraphs, prompt_tokens, question, seeded, spread_fraction
@@ -51,6 +51,6 @@ class ProseFamily:
 
 def prose(options: WorkloadOptions, count: CountTokens) -> SessionGenerator:
     """The "text" workload; its input lengths are its own."""
-    options.refuse("text", "input_tokens", "turns", "think_time_s", "token_id_range")
+    options.refuse("text", "input_tokens", "token_id_range", *AGENT_CHOICES)
     output_tokens = DEFAULT_OUTPUT_TOKENS if options.output_tokens is None else options.output_tokens
     return SessionGenerator(ProseFamily(options.seed, output_tokens, count), options, count)

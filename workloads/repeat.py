@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from workloads.options import WorkloadOptions
+from workloads.options import AGENT_CHOICES, WorkloadOptions
 from workloads.plan import ChatPrompt, Json, Message
 from workloads.sessions import Session, SessionGenerator, Turn
 from workloads.text import CountTokens, cut_to_tokens, paragraphs, prompt_tokens, question, seeded
@@ -64,7 +64,7 @@ class RepeatFamily:
 
 def repeat(options: WorkloadOptions, count: CountTokens) -> SessionGenerator:
     """The "repeat" workload; `input_tokens` is the length of the long prompt."""
-    options.refuse("repeat", "turns", "think_time_s", "token_id_range")
+    options.refuse("repeat", "token_id_range", *AGENT_CHOICES)
     input_tokens = DEFAULT_INPUT_TOKENS if options.input_tokens is None else options.input_tokens
     output_tokens = DEFAULT_OUTPUT_TOKENS if options.output_tokens is None else options.output_tokens
     return SessionGenerator(RepeatFamily(options.seed, input_tokens, output_tokens, count), options, count)

@@ -8,13 +8,14 @@ concurrency send the same prompts. A session that thinks takes no place: the nex
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Protocol
 
+from workloads.live import Said
 from workloads.options import WorkloadOptions
-from workloads.plan import Ask, Done, Json, Marker, Observation, Phase, Prompt, Step, Wait
+from workloads.plan import Ask, ChatPrompt, Done, Json, Marker, Observation, Phase, Prompt, Step, Wait
 from workloads.text import SAMPLE, CountTokens
 
 GENERATOR_VERSION = 1
@@ -22,12 +23,19 @@ GENERATOR_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One request of a session; `think_ns` passes between the previous answer and this request."""
+    """One request of a session; `think_ns` passes between the previous answer and this request.
+
+    kept_messages: leading messages of a chat that are those of the same agent's turn before; after them comes its
+    scripted answer. None where there is no turn before, or none of it is kept. agent: "main", or the name of one that
+    it sent out. expected_prompt_tokens None: no length is aimed at.
+    """
 
     prompt: Prompt
     max_tokens: int
-    expected_prompt_tokens: int
+    expected_prompt_tokens: int | None
     think_ns: int = 0
+    kept_messages: int | None = None
+    agent: str = "main"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +94,7 @@ class SessionState:
     """Where a cell stands.
 
     opened: sessions of this stage begun. ready: (due_ns, session, turn), turns whose session is free.
-    running: requests in flight, by key.
+    running: requests in flight, by key. said: of live sessions, what each agent has sent and got.
     """
 
     stage: int = 0
@@ -94,12 +102,11 @@ class SessionState:
     opened: int = 0
     ready: tuple[tuple[int, int, int], ...] = ()
     running: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    said: Mapping[tuple[int, str], Said] = field(default_factory=dict)
 
 
 class SessionGenerator:
     """A `Generator` over the sessions of one family; see the module's text for its stages."""
-
-    reacts = False
 
     def __init__(self, family: SessionFamily, options: WorkloadOptions, count: CountTokens) -> None:
         self._family = family
@@ -112,6 +119,10 @@ class SessionGenerator:
     @property
     def name(self) -> str:
         return self._family.name
+
+    @property
+    def reacts(self) -> bool:
+        return self._options.live
 
     @property
     def version(self) -> int:
@@ -127,6 +138,7 @@ class SessionGenerator:
             "turns": self._turns,
             "warmups": self._options.warmups,
             "warm_cache": self._options.warm_cache,
+            "assistant": "live" if self._options.live else "scripted",
             "sample_tokens": self._sample_tokens,
         }
 
@@ -161,26 +173,37 @@ class SessionGenerator:
         running = dict(state.running)
         session, turn = running.pop(observation.key)
         turns = self._session(self._stages[state.stage], session).turns
-        ready = state.ready
+        said, ready = state.said, state.ready
         if turn + 1 < len(turns):
             ready = (*ready, (now_ns + turns[turn + 1].think_ns, session, turn + 1))
-        return replace(state, running=running, ready=ready)
+            if self._options.live:
+                whose = (session, turns[turn].agent)
+                said = {**said, whose: said[whose].answered(observation)}
+        elif self._options.live:
+            said = {whose: each for whose, each in said.items() if whose[0] != session}
+        return replace(state, running=running, ready=ready, said=said)
 
     def _ask(self, state: SessionState, stage: _Stage, due: tuple[int, int, int]) -> tuple[SessionState, Ask]:
         _, session, index = due
         turn = self._session(stage, session).turns[index]
         key = f"{stage.label}.{session:05d}.{index:03d}"
+        said, prompt = state.said, turn.prompt
+        if self._options.live and isinstance(prompt, ChatPrompt):
+            prompt = _live_prompt(prompt, turn.kept_messages, said.get((session, turn.agent)))
+            said = {**said, (session, turn.agent): Said(messages=prompt.messages)}
         ask = Ask(
             key=key,
-            prompt=turn.prompt,
+            prompt=prompt,
             max_tokens=turn.max_tokens,
             session=f"{stage.label}.{session:05d}",
             turn=index,
             phase=stage.phase,
-            expected_prompt_tokens=turn.expected_prompt_tokens,
+            expected_prompt_tokens=turn.expected_prompt_tokens if prompt is turn.prompt else None,
+            labels={} if turn.agent == "main" else {"agent": turn.agent},
         )
         running = {**state.running, key: (session, index)}
-        return replace(state, running=running, ready=tuple(item for item in state.ready if item != due)), ask
+        ready = tuple(item for item in state.ready if item != due)
+        return replace(state, running=running, ready=ready, said=said), ask
 
     def _session(self, stage: _Stage, index: int) -> Session:
         return self._opened(index) if stage.sessions is None else stage.sessions[index]
@@ -205,8 +228,43 @@ class SessionGenerator:
         requests = self._options.requests
         if requests is None:
             return None
+        if self._options.whole_sessions:
+            sessions: list[Session] = []
+            while len(sessions) < self._options.highest_concurrency or _turns_of(sessions) < requests:
+                sessions.append(self._family.session("measure", len(sessions), self._turns))
+            return trimmed(sessions, requests)
         turn_counts = share_turns(requests, self._turns, self._options.highest_concurrency)
-        return tuple(self._family.session("measure", index, turns) for index, turns in enumerate(turn_counts))
+        return trimmed(
+            [self._family.session("measure", index, turns) for index, turns in enumerate(turn_counts)], requests
+        )
+
+
+def _live_prompt(prompt: ChatPrompt, kept: int | None, said: Said | None) -> ChatPrompt:
+    """The prompt with the model's own answers in place of the scripted ones."""
+    if kept is None or said is None:
+        return prompt
+    return replace(prompt, messages=said.then(prompt.messages[kept:]))
+
+
+def _turns_of(sessions: Sequence[Session]) -> int:
+    return sum(len(session.turns) for session in sessions)
+
+
+def trimmed(sessions: Sequence[Session], requests: int) -> tuple[Session, ...]:
+    """The sessions with `requests` turns in all, or fewer if they have fewer; the longest lose their last ones."""
+    surplus = _turns_of(sessions) - requests
+    limit = max((len(session.turns) for session in sessions), default=0)
+    while surplus > 0:
+        limit -= 1
+        over = sum(len(session.turns) > limit for session in sessions)
+        surplus -= over
+    kept: list[Session] = []
+    for session in sessions:
+        room = limit + (surplus < 0 and len(session.turns) > limit)
+        surplus += room - limit if len(session.turns) > limit else 0
+        if room > 0:
+            kept.append(replace(session, turns=session.turns[:room]))
+    return tuple(kept)
 
 
 def share_turns(requests: int, turns: int, concurrency: int) -> tuple[int, ...]:

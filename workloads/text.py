@@ -20,7 +20,7 @@ SAMPLE = (
 )
 _GOLDEN_FRACTION = (math.sqrt(5) - 1) / 2
 _FIT_ROUNDS = 8
-_FIT_TOLERANCE_TOKENS = 3
+FIT_TOLERANCE_TOKENS = 3
 _CUT_CHARS = 64
 
 
@@ -76,8 +76,10 @@ def paragraphs(rng: random.Random, chars: int) -> str:
     return "\n\n".join(parts)
 
 
-def cut_to_tokens(make: Callable[[int], str], tokens: int, count: CountTokens) -> str:
-    """Text from `make(chars)` cut to about `tokens` tokens, rarely more than a few off.
+def cut_to_tokens(
+    make: Callable[[int], str], tokens: int, count: CountTokens, tolerance_tokens: int = FIT_TOLERANCE_TOKENS
+) -> str:
+    """Text from `make(chars)` cut to about `tokens` tokens, rarely more than `tolerance_tokens` off (at least 3).
 
     `make` returns at least the asked number of characters. The cut falls on any character; a handful of calls of
     `count` are made.
@@ -88,7 +90,7 @@ def cut_to_tokens(make: Callable[[int], str], tokens: int, count: CountTokens) -
     kept = min(len(text), max(1, round(tokens * ratio)))
     for _ in range(_FIT_ROUNDS):
         missing = tokens - count(text[:kept])
-        if abs(missing) <= _FIT_TOLERANCE_TOKENS:
+        if abs(missing) <= max(FIT_TOLERANCE_TOKENS, tolerance_tokens):
             break
         if missing > 0 and kept == len(text):
             text = make(2 * len(text))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from workloads.lexicon import ADJECTIVES, NOUNS, VERBS
-from workloads.options import WorkloadOptions
+from workloads.options import AGENT_CHOICES, WorkloadOptions
 from workloads.plan import ChatPrompt, Json, Message, Prompt, TokenPrompt
 from workloads.sessions import Session, SessionGenerator, Turn
 from workloads.text import CountTokens, prompt_tokens, seeded, words_of_tokens
@@ -64,7 +64,7 @@ class RandomFamily:
 
 def random_lengths(options: WorkloadOptions, count: CountTokens) -> SessionGenerator:
     """The "random" workload; `input_tokens` and `output_tokens` are the lengths of every request."""
-    options.refuse("random", "turns", "think_time_s")
+    options.refuse("random", *AGENT_CHOICES)
     input_tokens = DEFAULT_INPUT_TOKENS if options.input_tokens is None else options.input_tokens
     output_tokens = DEFAULT_OUTPUT_TOKENS if options.output_tokens is None else options.output_tokens
     family = RandomFamily(options.seed, input_tokens, output_tokens, options.token_id_range, count)

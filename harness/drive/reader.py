@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Mapping, Sequence
 
 from harness.drive.asker import Answered
 from harness.drive.budget import TokenBudget
@@ -14,7 +15,7 @@ from harness.drive.tally import Tally
 from harness.endpoint.complete import to_complete
 from harness.endpoint.wire import decode
 from harness.records import Complete, Outcome
-from workloads.plan import Observation
+from workloads.plan import Json, Observation, ToolCall
 from workloads.text import CountTokens
 
 
@@ -102,4 +103,18 @@ def observed(key: str, complete: Complete) -> Observation:
         output_tokens=complete.output_tokens,
         text=complete.text,
         ttft_ns=None if first_ns is None or sent_ns is None else first_ns - sent_ns,
+        tool_calls=_tool_calls(complete.tool_calls),
+    )
+
+
+def _tool_calls(recorded: Json) -> tuple[ToolCall, ...]:
+    """Tool calls out of a record; those without a name are left out."""
+    if not isinstance(recorded, Sequence) or isinstance(recorded, str):
+        return ()
+    return tuple(
+        ToolCall(
+            call_id=str(call.get("id") or ""), name=str(call["name"]), arguments=str(call.get("arguments") or "{}")
+        )
+        for call in recorded
+        if isinstance(call, Mapping) and call.get("name")
     )

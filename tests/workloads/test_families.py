@@ -88,7 +88,7 @@ def test_a_short_agent_cell_is_as_deep_as_a_long_one() -> None:
 def test_agent_tool_results_come_in_every_kind() -> None:
     asks = measured("agent", input_tokens=16384, requests=16)
     called = {call.name for ask in asks for message in chat(ask).messages for call in message.tool_calls}
-    assert called == {tool.name for tool in TOOLS}
+    assert called >= {tool.name for tool in TOOLS}
 
 
 def test_repeat_alternates_one_prompt_and_its_prefix_with_other_tails() -> None:
