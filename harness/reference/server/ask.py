@@ -22,7 +22,8 @@ class Route(Enum):
 class Ask:
     """What one HTTP request wants: ``n`` answers to each prompt, prompts as token ids.
 
-    ``given_id`` is the id that the body asks for, empty when it leaves that to the server. ``flags`` names the dialect's own switches that are on.
+    ``given_id`` is the id that the body asks for, empty when it leaves that to the server. ``flags`` names those of the
+    dialect's own switches that are on.
     """
 
     route: Route

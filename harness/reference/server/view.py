@@ -32,7 +32,9 @@ class EngineView:
     host_bytes: int
     host_states: int
     evicted_entries: int
+    offloaded_bytes: int
     loaded_back_bytes: int
+    skipped_stores: int
 
 
 def view_of(engine: Engine, options: EngineOptions, index: int) -> EngineView:
@@ -55,5 +57,7 @@ def view_of(engine: Engine, options: EngineOptions, index: int) -> EngineView:
         host_bytes=host.size_bytes if host is not None else 0,
         host_states=host.counts[Kind.STATE] if host is not None else 0,
         evicted_entries=memory.evictor.evicted_entries,
+        offloaded_bytes=memory.evictor.offloaded_bytes,
         loaded_back_bytes=cache.loaded_back_bytes if cache is not None else 0,
+        skipped_stores=cache.skipped_stores if cache is not None else 0,
     )

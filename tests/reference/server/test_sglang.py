@@ -127,3 +127,21 @@ def test_server_info_and_metrics_name_what_sglang_names() -> None:
         assert 'moe_ep_rank="0",pp_rank="0",tp_rank="0"} ' in text
 
     run(check)
+
+
+def test_the_host_tier_shows_in_usage_and_metrics() -> None:
+    async def check(site: Site) -> None:
+        asked = {"max_tokens": 1, "temperature": 0, "return_cached_tokens_details": True}
+        await post(site, "/v1/completions", {**asked, "prompt": PROMPT})
+        for start in range(200, 260, 10):
+            await post(site, "/v1/completions", {**asked, "prompt": list(range(start, start + 100))})
+        _, back = await post(site, "/v1/completions", {**asked, "prompt": PROMPT})
+        details: Any = back["sglext"]
+        assert details["cached_tokens_details"]["host"] > 0
+        text = await (await site.client.get("/metrics")).text()
+        samples = dict(line.rsplit(" ", 1) for line in text.splitlines() if line.startswith("sglang:"))
+        labels = 'engine_type="unified",model_name="tiny"'
+        assert float(samples[f"sglang:load_back_tokens_total{{{labels}}}"]) > 0
+        assert float(samples[f"sglang:backuped_tokens_total{{{labels}}}"]) > 0
+
+    run(check, max_model_len=128, chunk=64, cache_bytes=60_000, host_bytes=1 << 20)

@@ -45,7 +45,7 @@ def _gauges(views: Sequence[EngineView]) -> list[Metric]:
         ("context_len", "Context length.", lambda v: v.options.max_model_len),
         ("mamba_used_tokens", "State slots of running requests.", lambda v: v.running),
         ("mamba_evictable_tokens", "Cached states.", lambda v: v.cached_states),
-        ("hicache_host_used_tokens", "Bytes of the host tier, in tokens.", _host_tokens),
+        ("hicache_host_used_tokens", "Bytes of the host tier, in tokens.", lambda v: _tokens(v, v.host_bytes)),
         ("hicache_host_mamba_used_states", "States in the host tier.", lambda v: v.host_states),
         ("cache_hit_rate", "Share of prompt tokens taken from the cache.", _hit_rate),
         ("spec_accept_length", "Tokens per verify step, bonus included.", _accept_length),
@@ -64,6 +64,9 @@ def _counters(views: Sequence[EngineView]) -> list[Metric]:
         ("num_retracted_requests", "Retractions.", lambda v: v.stats.preemptions),
         ("spec_verify_calls", "Verify steps.", lambda v: v.stats.draft_steps),
         ("evicted_tokens", "Evicted entries, in tokens.", lambda v: v.evicted_entries * v.options.block_size),
+        ("backuped_tokens", "Bytes moved to the host tier, in tokens.", lambda v: _tokens(v, v.offloaded_bytes)),
+        ("load_back_tokens", "Bytes copied back from there, in tokens.", lambda v: _tokens(v, v.loaded_back_bytes)),
+        ("skipped_cache_stores", "Entries that memory had no room for.", lambda v: v.skipped_stores),
     ]
     counters = [
         counter(f"sglang:{name}", text, [(_request_labels(v), read(v)) for v in views]) for name, text, read in table
@@ -122,8 +125,8 @@ def _histograms(views: Sequence[EngineView]) -> list[Metric]:
     ]
 
 
-def _host_tokens(view: EngineView) -> float:
-    return view.host_bytes * view.options.block_size / view.block_bytes
+def _tokens(view: EngineView, size_bytes: int) -> float:
+    return size_bytes * view.options.block_size / view.block_bytes
 
 
 def _hit_rate(view: EngineView) -> float:
