@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from workloads.plan import Ask, Done, Flush, Generator, Observation, Phase, Sleep, State, Wait
@@ -27,14 +28,23 @@ class PlanCost:
     complete: bool
 
 
+def answered(ask: Ask) -> Observation:
+    """The plainest answer: it came, and nothing more is known of it."""
+    return Observation(key=ask.key, outcome="ok")
+
+
 def plan_cost(
-    generator: Generator[State], *, request_limit: int = 100_000, count: CountTokens = approximate_count
+    generator: Generator[State],
+    *,
+    request_limit: int = 100_000,
+    count: CountTokens = approximate_count,
+    imagine: Callable[[Ask], Observation] = answered,
 ) -> PlanCost:
     """The cost of the plan's first `request_limit` measured requests; `count` serves prompts without a stated length.
 
-    A generator that reacts is answered with "ok" and no details, so its true cost may differ.
+    A generator that reacts sees what `imagine` makes of each request, so its true cost may differ.
     """
-    asks, complete = _asked(generator, request_limit)
+    asks, complete = _asked(generator, request_limit, imagine)
     lengths = [
         prompt_tokens(ask.prompt, count) if ask.expected_prompt_tokens is None else ask.expected_prompt_tokens
         for ask in asks
@@ -50,7 +60,9 @@ def plan_cost(
     )
 
 
-def _asked(generator: Generator[State], request_limit: int) -> tuple[list[Ask], bool]:
+def _asked(
+    generator: Generator[State], request_limit: int, imagine: Callable[[Ask], Observation]
+) -> tuple[list[Ask], bool]:
     """Every request of the plan, and whether the plan ended; waits and sleeps pass at once."""
     state, now_ns = generator.start(), 0
     asks: list[Ask] = []
@@ -73,7 +85,7 @@ def _asked(generator: Generator[State], request_limit: int) -> tuple[list[Ask], 
             asks.append(step)
             running.append(step)
         if running and (isinstance(step, Wait) or len(running) == _AT_ONCE):
-            observation = Observation(key=running.popleft().key, outcome="ok")
+            observation = imagine(running.popleft())
         elif isinstance(step, Wait):
             if step.until_ns is None:
                 raise ValueError(f"{generator.name}: the plan waits for an answer while nothing is in flight")

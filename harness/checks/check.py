@@ -8,8 +8,9 @@ from typing import Any
 
 from harness.checks.history import Capabilities, CheckHistory
 from harness.checks.verdict import FollowUp, Verdict
+from workloads.cost import answered
 from workloads.material import Material
-from workloads.plan import Generator, Json
+from workloads.plan import Ask, Generator, Json, Observation
 
 PROMPTS_OF_BUDGET: Mapping[str, int] = {"small": 16, "normal": 32, "thorough": 64}
 
@@ -58,7 +59,7 @@ class Check:
     """One question about an endpoint.
 
     disturbs: its steps hurt whoever else uses the server. concurrency: most requests in flight; the plan decides how
-    many it wants.
+    many it wants. imagine: the answer of a healthy server to a request, good enough to foresee the cost of the plan.
     """
 
     name: str
@@ -67,3 +68,4 @@ class Check:
     plan: Callable[[PlanRequest], Generator[Any]]
     judge: Callable[[CheckHistory], Verdict]
     concurrency: int = 8
+    imagine: Callable[[Ask], Observation] = answered

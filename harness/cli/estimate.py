@@ -61,7 +61,7 @@ def _output_rate(record: Record) -> float | None:
 
 def cost_line(check: Check, generator: Generator[Any], rates: Rates | None) -> str:
     """The cost of a check's first round in words; a plan that reacts may take another turn."""
-    cost = plan_cost(generator)
+    cost = plan_cost(generator, imagine=check.imagine)
     line = (
         f"cost: {check.name}: about {cost.requests + cost.warmup_requests} requests,"
         f" {cost.prompt_tokens:,} prompt tokens and at most {cost.output_tokens:,} output tokens"

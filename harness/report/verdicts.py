@@ -19,6 +19,7 @@ from workloads.plan import Json
 
 WIDTH = 118
 BROKEN = "broken"
+_NOTHING: tuple[Json, ...] = (None, [], (), {}, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +116,7 @@ def _evidence(verdict: Verdict, index: int, evidence: Evidence) -> EvidenceView:
 
 
 def _rows(values: Mapping[str, Json]) -> tuple[tuple[str, str], ...]:
-    return tuple((name.replace("_", " "), _plain(value)) for name, value in values.items())
+    return tuple((name.replace("_", " "), _plain(value)) for name, value in values.items() if value not in _NOTHING)
 
 
 def _plain(value: Json) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.checks.cached_tokens.judge import judge
 from harness.checks.check import Check, PlanRequest
-from workloads.cached_tokens import FIRST_RUNG, LONGEST_RUNG, NAME, CachedTokensOptions, cached_tokens
+from workloads.cached_tokens import FIRST_RUNG, LONGEST_RUNG, NAME, CachedTokensOptions, cached_tokens, imagined
 from workloads.phases import Phased
 
 # Room for the answer and for what a template adds.
@@ -47,4 +47,5 @@ CACHED_TOKENS = Check(
     plan=plan,
     judge=judge,
     concurrency=1,
+    imagine=imagined,
 )
