@@ -86,14 +86,19 @@ class Scheduler:
         self.running: list[Sequence] = []
 
     def plan(self, now_ns: int) -> Plan:
-        """Grows or preempts what decodes, admits what fits, and shares the token budget: decodes first."""
-        self._secure_decodes()
+        """Grows or preempts what decodes, admits what fits, and shares the token budget: decodes first.
+
+        Nothing is admitted in a step that preempted: what was just sent away would come straight back.
+        """
+        crowded = self._secure_decodes()
         decodes = tuple(s for s in self.running if s.status is Status.DECODE)
         budget = self.limits.chunk - len(decodes) * (1 + self.limits.drafts)
         chunks: list[tuple[Sequence, Span]] = []
         for sequence in self.running:
             budget = self._add_chunk(chunks, sequence, budget)
-        while self.waiting and budget >= self.limits.block_size and self._admit(self.waiting[0], now_ns):
+        while self.waiting and not crowded and budget >= self.limits.block_size:
+            if not self._admit(self.waiting[0], now_ns):
+                break
             self.running.append(self.waiting.popleft())
             budget = self._add_chunk(chunks, self.running[-1], budget)
         return Plan(chunks=tuple(chunks), decodes=decodes)
@@ -127,8 +132,12 @@ class Scheduler:
         chunks.append((sequence, Span(start=start, stop=stop, target=target, branch=sequence.branch)))
         return budget - (stop - start)
 
-    def _secure_decodes(self) -> None:
-        """Makes sure every decoding sequence has memory for this step, at the cost of the latest admitted ones."""
+    def _secure_decodes(self) -> bool:
+        """Makes sure every decoding sequence has memory for this step, at the cost of the latest admitted ones.
+
+        Returns whether one of them had to go.
+        """
+        before = self.stats.preemptions
         for sequence in list(self.running):
             if sequence.status is not Status.DECODE:
                 continue
@@ -140,6 +149,7 @@ class Scheduler:
                 victim = self.running.pop()
                 self.preempter.preempt(victim)
                 self.waiting.appendleft(victim)
+        return self.stats.preemptions > before
 
     def _admit(self, sequence: Sequence, now_ns: int) -> bool:
         """Gives a waiting sequence a slot, memory and what the cache has of it; False when it must wait on."""
