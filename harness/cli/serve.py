@@ -14,6 +14,8 @@ def _click_option(option: Option) -> Callable[[Callable[..., int]], Callable[...
     """One engine setting as a click option."""
     if option.kind is bool:
         return click.option(option.flag, option.name, is_flag=True, help=option.help)
+    if option.repeated:
+        return click.option(option.flag, option.name, type=option.kind, multiple=True, help=option.help)
     kind = click.Choice(option.choices) if option.choices is not None else option.kind
     return click.option(
         option.flag, option.name, type=kind, default=option.default, show_default=True, help=option.help
@@ -28,17 +30,21 @@ def _with_engine_options(command: Callable[..., int]) -> Callable[..., int]:
 
 @click.command("serve")
 @_with_engine_options
-def serve(**given: object) -> int:
+@click.option("--list-faults", is_flag=True, help="Print the faults that can be planted, and stop.")
+def serve(list_faults: bool, **given: object) -> int:
     """Run the embedded engine alone on a port, until Ctrl-C.
 
     The first line on stdout is JSON with its address: {"listening": "http://127.0.0.1:PORT"}.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from harness.reference.faults.spec import describe_faults
+    from harness.reference.server.running import run
+
+    if list_faults:
+        click.echo("\n".join(describe_faults()))
+        return 0
     try:
-        options = EngineOptions(**given)  # type: ignore[arg-type]
+        run(EngineOptions(**given))  # type: ignore[arg-type]
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    from harness.reference.server import run
-
-    run(options)
     return 0

@@ -8,6 +8,7 @@ import sys
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported: threads cost more than they bring here
 
+from harness.reference.faults.spec import describe_faults
 from harness.reference.options import add_arguments, from_values
 from harness.reference.server.running import run
 
@@ -16,8 +17,13 @@ def main() -> int:
     """Serves until told to stop; 2 for options or an address that cannot be served."""
     parser = argparse.ArgumentParser(prog="python -m harness.reference", description="Serve the embedded engine.")
     add_arguments(parser)
+    parser.add_argument("--list-faults", action="store_true", help="print the faults that can be planted, and stop")
+    given = vars(parser.parse_args())
+    if given.pop("list_faults"):
+        print("\n".join(describe_faults()))
+        return 0
     try:
-        run(from_values(vars(parser.parse_args())))
+        run(from_values(given))
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -12,7 +12,7 @@ DialectName = Literal["vllm", "sglang", "llamacpp"]
 PolicyName = Literal["align", "fork"]
 Noise = Literal["none", "bf16"]
 
-OptionValue = str | int | float | bool | None
+OptionValue = str | int | float | bool | tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +46,7 @@ class EngineOptions:
     no_cache_report: bool = False
     request_log: str | None = None
     exit_with_parent: bool = False
+    fault: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("max_model_len", "slots", "chunk", "block_size", "cache_bytes", "state_interval", "replicas"):
@@ -64,13 +65,17 @@ class EngineOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One setting as data: ``kind`` is the type of its value, ``choices`` is None when any value of it will do."""
+    """One setting as data: ``kind`` is the type of its value, ``choices`` is None when any value of it will do.
+
+    A ``repeated`` one may be given several times and holds a tuple of values.
+    """
 
     name: str
     kind: type[str] | type[int] | type[float] | type[bool]
     default: OptionValue
     help: str
     choices: tuple[str, ...] | None = None
+    repeated: bool = False
 
     @property
     def flag(self) -> str:
@@ -102,6 +107,7 @@ _HELP: Mapping[str, tuple[type[str] | type[int] | type[float] | type[bool], str]
     "no_cache_report": (bool, "leave cached tokens out of usage, as servers do without their flag for it"),
     "request_log": (str, "file that gets one JSON line for every request received"),
     "exit_with_parent": (bool, "stop when standard input closes"),
+    "fault": (str, "plant a fault, as K05 or K05:mode=write,rate=0.1; see --list-faults; may be repeated"),
 }
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "dialect": ("vllm", "sglang", "llamacpp"),
@@ -116,7 +122,14 @@ def _listing() -> tuple[Option, ...]:
     for field in fields(EngineOptions):
         assert field.default is not MISSING
         kind, text = _HELP[field.name]
-        option = Option(name=field.name, kind=kind, default=field.default, help=text, choices=_CHOICES.get(field.name))
+        option = Option(
+            name=field.name,
+            kind=kind,
+            default=field.default,
+            help=text,
+            choices=_CHOICES.get(field.name),
+            repeated=isinstance(field.default, tuple),
+        )
         listed.append(option)
     return tuple(listed)
 
@@ -130,6 +143,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         text = f"{option.help} (default: {option.default})"
         if option.kind is bool:
             parser.add_argument(option.flag, action="store_true", help=option.help)
+        elif option.repeated:
+            parser.add_argument(option.flag, action="append", default=[], help=option.help)
         else:
             parser.add_argument(
                 option.flag, type=option.kind, default=option.default, choices=option.choices, help=text
@@ -143,4 +158,8 @@ def from_values(values: Mapping[str, OptionValue]) -> EngineOptions:
         ValueError: see EngineOptions.
     """
     known = {option.name: values[option.name] for option in OPTIONS if option.name in values}
+    for option in OPTIONS:
+        value = known.get(option.name)
+        if option.repeated and isinstance(value, list):
+            known[option.name] = tuple(value)
     return EngineOptions(**known)  # type: ignore[arg-type]

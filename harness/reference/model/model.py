@@ -72,6 +72,11 @@ class Model:
             self._feed_forwards.append(kind(config, weights, prefix, self._arithmetic))
         self._mtp = MtpLayer(config, weights, self._arithmetic, rope) if config.mtp_layers else None
 
+    @property
+    def kda_layers(self) -> list[KdaLayer]:
+        """The linear-attention layers, in the order of the live state's."""
+        return [mixer for mixer in self._mixers if isinstance(mixer, KdaLayer)]
+
     def prefill(self, state: LiveState, slot: int, tokens: Ints) -> F32:
         """Feeds tokens to a slot and returns their hidden vectors after the final norm, ``[n, hidden_size]``.
 

@@ -13,6 +13,9 @@ import uvloop
 from aiohttp import web
 
 from harness.reference.assembly import Served, build_engine
+from harness.reference.faults.gateway import Gateway
+from harness.reference.faults.proxy import proxy_app
+from harness.reference.faults.spec import parse_fault
 from harness.reference.model.arithmetic import Mode
 from harness.reference.model.model import Model
 from harness.reference.options import DialectName, EngineOptions
@@ -38,11 +41,11 @@ SHUTDOWN_S = 1.0
 SWITCH_INTERVAL_S = 0.001
 
 
-def run(options: EngineOptions, *, prepare: Callable[[Engine], None] | None = None) -> None:
+def run(options: EngineOptions) -> None:
     """Serves until SIGTERM or SIGINT, or until standard input closes if so told.
 
-    Prints ``{"listening": URL}`` on standard output once requests are taken. ``prepare`` is given every engine before
-    it starts.
+    Prints ``{"listening": URL}`` on standard output once requests are taken; behind a faulty gateway, the engine's own
+    address is ``direct`` beside it.
 
     Raises:
         ValueError: the options cannot be served.
@@ -50,14 +53,16 @@ def run(options: EngineOptions, *, prepare: Callable[[Engine], None] | None = No
         Exception: whatever stopped an engine.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)  # the event loop must not wait long for the engine's thread
-    engines = make_engines(options)
-    for engine in engines if prepare is not None else []:
-        prepare(engine)  # type: ignore[misc]
-    uvloop.run(_serve(options, engines))
+    uvloop.run(_serve(options, make_engines(options)))
 
 
 def make_engines(options: EngineOptions) -> list[Engine]:
-    """One engine for each replica, all on the same weights."""
+    """One engine for each replica, all on the same weights, with the faults asked for.
+
+    Raises:
+        ValueError: the options cannot be served.
+    """
+    faults = [parse_fault(text) for text in options.fault]
     config, weights = load(options.arch)
     mode: Mode = "deterministic" if options.deterministic else "bf16" if options.noise == "bf16" else "default"
     tokenizer = Tokenizer.load()
@@ -67,13 +72,19 @@ def make_engines(options: EngineOptions) -> list[Engine]:
         text_stream=lambda: StreamDecoder(tokenizer),
         eos_ids=tokenizer.eos_ids,
     )
-    return [build_engine(options, served) for _ in range(options.replicas)]
+    engines = [build_engine(options, served) for _ in range(options.replicas)]
+    for engine in engines:
+        for fault in faults:
+            fault.build().plant(engine)
+    return engines
 
 
 def make_service(options: EngineOptions, engines: list[Engine]) -> Service:
     """A service whose workers have not been started."""
     tokenizer = Tokenizer.load()
     dialect = DIALECTS[options.dialect](options, tokenizer)
+    for text in options.fault:
+        parse_fault(text).build().plant_dialect(dialect)
     parser = Parser(
         rules=dialect.rules,
         tokenizer=tokenizer,
@@ -84,9 +95,7 @@ def make_service(options: EngineOptions, engines: list[Engine]) -> Service:
     )
     workers = [EngineWorker(engine, f"engine-{index}") for index, engine in enumerate(engines)]
     log = RequestLog(options.request_log) if options.request_log is not None else None
-    return Service(
-        options=options, tokenizer=tokenizer, dialect=dialect, parser=parser, workers=workers, log=log
-    )
+    return Service(options=options, tokenizer=tokenizer, dialect=dialect, parser=parser, workers=workers, log=log)
 
 
 async def _serve(options: EngineOptions, engines: list[Engine]) -> None:
@@ -95,27 +104,38 @@ async def _serve(options: EngineOptions, engines: list[Engine]) -> None:
     stop = asyncio.Event()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stop.set)
-    runner = web.AppRunner(
-        build_app(service), handler_cancellation=True, access_log=None, shutdown_timeout=SHUTDOWN_S
-    )
-    await runner.setup()
-    site = web.TCPSite(runner, options.host, options.port, backlog=4096)
-    await site.start()
+    gateways = [fault for fault in (parse_fault(text).build() for text in options.fault) if isinstance(fault, Gateway)]
+    runners = [
+        web.AppRunner(build_app(service), handler_cancellation=True, access_log=None, shutdown_timeout=SHUTDOWN_S)
+    ]
+    address = {"listening": await _listen(runners[0], options.host, 0 if gateways else options.port)}
+    if gateways:
+        direct = address["listening"]
+        runners.append(web.AppRunner(proxy_app(direct, gateways), access_log=None, shutdown_timeout=SHUTDOWN_S))
+        address = {"listening": await _listen(runners[1], options.host, options.port), "direct": direct}
     for worker in service.workers:
         worker.start(loop, stop.set)
-    host, port = runner.addresses[0][:2]
-    print(json.dumps({"listening": f"http://{host}:{port}"}), flush=True)
+    print(json.dumps(address), flush=True)
     if options.exit_with_parent:
         _watch_stdin(loop, stop)
     await stop.wait()
     for worker in service.workers:
         worker.stop()
-    await runner.cleanup()
+    for runner in reversed(runners):
+        await runner.cleanup()
     if service.log is not None:
         service.log.close()
     for worker in service.workers:
         if worker.failure is not None:
             raise worker.failure
+
+
+async def _listen(runner: web.AppRunner, host: str, port: int) -> str:
+    """Opens a runner's port, 0 for a free one; its URL."""
+    await runner.setup()
+    await web.TCPSite(runner, host, port, backlog=4096).start()
+    bound_host, bound_port = runner.addresses[0][:2]
+    return f"http://{bound_host}:{bound_port}"
 
 
 def _watch_stdin(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:

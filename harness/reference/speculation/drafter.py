@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.reference.model.arrays import F32
+from harness.reference.model.arrays import F32, I64
 from harness.reference.model.state import LiveState
 from harness.reference.sampling import DRAFT_STREAM, F64, distribution, draw, uniform
 from harness.reference.scheduler.forward import LanguageModel
@@ -54,11 +54,15 @@ class Drafter:
         for sequence in sequences:
             sequence.drafts, sequence.draft_probabilities = [], []
         for depth in range(max(counts)):
-            logits, hidden = self.model.draft_step(self.state, slots, tokens, hidden, positions + depth)
+            logits, hidden = self.draft(slots, tokens, hidden, positions + depth)
             keep = [i for i, row in enumerate(active) if counts[row] > depth]
             tokens = np.asarray([self._draw(sequences[active[i]], logits[i]) for i in keep], np.int64)
             active = [active[i] for i in keep]
             slots, hidden, positions = slots[keep], hidden[keep], positions[keep]
+
+    def draft(self, slots: I64, tokens: I64, hidden: F32, positions: I64) -> tuple[F32, F32]:
+        """One draft for each of several slots: logits ``[B, V]``, and hidden vectors ``[B, H]`` to draft on from."""
+        return self.model.draft_step(self.state, slots, tokens, hidden, positions)
 
     def _draw(self, sequence: Running, logits: F32) -> int:
         sampling = sequence.request.sampling
