@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from harness.checks.cached_tokens.check import CACHED_TOKENS
 from harness.checks.check import Check
+from harness.checks.eviction.check import EVICTION
 
-CHECKS: dict[str, Check] = {check.name: check for check in (CACHED_TOKENS,)}
+CHECKS: dict[str, Check] = {check.name: check for check in (CACHED_TOKENS, EVICTION)}

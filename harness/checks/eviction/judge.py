@@ -1,0 +1,190 @@
+"""The eviction check's judge: a pure function of the history."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import median
+
+from harness.checks.eviction.arms import sort_by_prompt
+from harness.checks.eviction.decision import PLACEBO, Decision, by_family, decide
+from harness.checks.eviction.exact import Exact, exact_tier
+from harness.checks.eviction.exercise import Exercise, exercise
+from harness.checks.eviction.pairs import Pair, Path, pairs_of
+from harness.checks.eviction.tests import Result
+from harness.checks.eviction.text_judge import judge_texts
+from harness.checks.eviction.text_tier import ForeignCode, foreign_codes
+from harness.checks.history import CheckHistory
+from harness.checks.verdict import Evidence, FollowUp, Status, Verdict
+
+NAME = "eviction"
+LARGEST_BLIND_SPOT = 0.35
+"""Nats: a run that could have missed more than this does not pass."""
+_SHOWN = 5
+
+
+def judge(history: CheckHistory) -> Verdict:
+    """Judge all rounds of one eviction check."""
+    prompts = sort_by_prompt(history)
+    done = exercise(prompts)
+    if not prompts:
+        return _nothing(history)
+    if foreign := foreign_codes(prompts):
+        return _foreign(foreign, done)
+    pairs = [pair for prompt in prompts for pair in pairs_of(prompt)]
+    if not any(pair.path is not Path.PLACEBO for pair in pairs):
+        return judge_texts(prompts, done)
+    return _judge_pairs(history, pairs, done)
+
+
+def _nothing(history: CheckHistory) -> Verdict:
+    if history.capabilities.cached_tokens is False:
+        return Verdict(
+            check=NAME,
+            status=Status.NOT_APPLICABLE,
+            reason="the server was not seen to cache prompts, so there is nothing to evict",
+        )
+    asked = len(history.answers)
+    return Verdict(
+        check=NAME, status=Status.INCONCLUSIVE, reason=f"no prompt was answered ({asked} requests were sent)"
+    )
+
+
+def _foreign(found: Sequence[ForeignCode], done: Exercise) -> Verdict:
+    evidence = tuple(
+        Evidence(
+            request_ids=(each.request_id,),
+            text=f"the {each.arm} answer to {each.prompt} holds {each.code}, the code of {each.owner}",
+        )
+        for each in found[:_SHOWN]
+    )
+    return Verdict(
+        check=NAME,
+        status=Status.FAIL,
+        reason=f"{len(found)} answers hold the code of another prompt: one request read another's memory",
+        eligible=done.prompts,
+        examined=done.prompts,
+        violations=len(found),
+        evidence=evidence,
+    )
+
+
+def _judge_pairs(history: CheckHistory, pairs: Sequence[Pair], done: Exercise) -> Verdict:
+    decision = decide(pairs)
+    first = by_family([pair for pair in pairs if pair.round_index == 0])
+    exact = exact_tier(first, decision.level, deterministic=history.capabilities.deterministic is True)
+    fresh = by_family([pair for pair in pairs if pair.round_index > 0])
+    again = exact_tier(fresh, 0.01, deterministic=history.capabilities.deterministic is True)
+    exact_confirmed = [family for family in exact.alarms if family in again.alarms]
+    status, reason, follow_up = _conclusion(history, decision, exact, exact_confirmed, done)
+    shown = [*decision.confirmed, *decision.unmatched, *decision.alarms]
+    evidence = _evidence(shown, pairs, exact)
+    null_size = sum(pair.path is Path.PLACEBO for pair in pairs)
+    return Verdict(
+        check=NAME,
+        status=status,
+        reason=reason,
+        eligible=done.prompts,
+        examined=len({pair.prompt for pair in pairs if pair.round_index == 0}),
+        violations=len({prompt for result in shown for prompt in result.prompts}) or len(decision.alarms),
+        evidence=evidence,
+        null_size=null_size,
+        smallest_effect=_effects(first, decision),
+        follow_up=follow_up,
+        details={
+            "tests": decision.tests,
+            "level": decision.level,
+            "alarms": [f"{result.family} {result.test}" for result in decision.alarms],
+            "confirmed": [f"{result.family} {result.test}" for result in decision.confirmed],
+            "exact_tier": exact.active,
+            "returned_cold": done.returned_cold,
+            "returned_warm": done.returned_warm,
+            "sentinel_never_cold": done.never_cold,
+        },
+    )
+
+
+def _conclusion(
+    history: CheckHistory, decision: Decision, exact: Exact, exact_confirmed: Sequence[str], done: Exercise
+) -> tuple[Status, str, FollowUp | None]:
+    never = "; the sentinel never went cold, so what was evicted may still be mapped" if done.never_cold else ""
+    if decision.confirmed:
+        return Status.FAIL, _named("wrong answers", decision.confirmed) + never, None
+    if exact_confirmed and history.capabilities.deterministic:
+        families = ", ".join(exact_confirmed)
+        return Status.FAIL, f"answers differ where a server declared bit-exact must repeat itself: {families}", None
+    if decision.alarms or exact.alarms:
+        return _suspicion(decision, exact, done)
+    if decision.placebo:
+        reason = "cold answers to one prompt differ from each other more than hits do: no sound reference"
+        return Status.INCONCLUSIVE, reason, None
+    if missing := done.missing():
+        return Status.INCONCLUSIVE, "not exercised: " + "; ".join(missing), None
+    worst = max(decision.smallest_effects.values(), default=math.inf)
+    if worst > LARGEST_BLIND_SPOT:
+        reason = f"too noisy or too few prompts: blind below {worst:.2f} nats, {LARGEST_BLIND_SPOT} are allowed"
+        return Status.INCONCLUSIVE, reason, None
+    same = [nats for name, nats in decision.smallest_effects.items() if not name.endswith("/cold")]
+    tight = f" ({max(same):.3f} where the path is the same)" if same else ""
+    how = f"{done.hits} prompts hit, {done.returned_cold} returned cold, {done.returned_warm} returned cached"
+    return Status.PASS, f"no difference beyond noise; blind below {worst:.2f} nats{tight}; {how}", None
+
+
+def _suspicion(decision: Decision, exact: Exact, done: Exercise) -> tuple[Status, str, FollowUp | None]:
+    names = _named("an alarm", decision.alarms) if decision.alarms else "an alarm: " + ", ".join(exact.alarms)
+    if decision.unmatched:
+        reason = f"{names}; it repeats, but short tails alone show it, as a kernel chosen by the tail's length would"
+        return Status.SUSPECT, reason, None
+    if decision.asked_again:
+        return Status.SUSPECT, f"{names}; fresh prompts did not repeat it", None
+    families = sorted({result.family for result in decision.alarms} | set(exact.alarms))
+    follow_up = FollowUp(
+        check=NAME,
+        stratum={"families": families, "long_tails": True},
+        count=2 * max(done.prompts, 1),
+        why=names,
+    )
+    return Status.SUSPECT, f"{names}; would ask for {follow_up.count} fresh prompts", follow_up
+
+
+def _named(what: str, results: Sequence[Result]) -> str:
+    families = dict.fromkeys(f"{result.family} ({result.test})" for result in results)
+    return f"{what} in " + ", ".join(families)
+
+
+def _effects(families: dict[str, list[Pair]], decision: Decision) -> dict[str, float]:
+    """Smallest effects with the distances from the resume point at which they hold."""
+    found = {}
+    for name, nats in decision.smallest_effects.items():
+        distances = [pair.distance for pair in families[name] if pair.distance is not None]
+        where = f" at {min(distances)}-{max(distances) + 15} tokens" if distances else ""
+        found[name + where] = nats
+    return found
+
+
+def _evidence(results: Sequence[Result], pairs: Sequence[Pair], exact: Exact) -> tuple[Evidence, ...]:
+    """The worst pairs of each family that alarmed."""
+    wanted = [result.family for result in results] + [family for family in exact.alarms if exact.differing[family]]
+    found = []
+    for family in dict.fromkeys(wanted):
+        worst = sorted((pair for pair in pairs if pair.family == family), key=lambda pair: -pair.near_first)
+        usual = median(pair.near for pair in worst)
+        found += [_worst_pair(pair, usual) for pair in worst[: _SHOWN if family != PLACEBO else 2]]
+    return tuple(found)
+
+
+def _worst_pair(pair: Pair, usual: float) -> Evidence:
+    null = "not measured" if pair.null is None else f"{math.sqrt(pair.null):.3f}"
+    return Evidence(
+        request_ids=pair.request_ids,
+        text=f"{pair.family} on {pair.prompt}: {math.sqrt(pair.near):.3f} nats RMS over 16 positions, noise {null}",
+        table={
+            "family": pair.family,
+            "rms_nats": math.sqrt(pair.near),
+            "rms_first4_nats": math.sqrt(pair.near_first),
+            "null_rms_nats": None if pair.null is None else math.sqrt(pair.null),
+            "median_rms_nats": math.sqrt(usual),
+            "flip_gap_nats": pair.flip,
+            "distance_tokens": pair.distance,
+        },
+    )

@@ -1,0 +1,186 @@
+"""Pairs of answers to one prompt, each with the noise it is measured against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import combinations
+
+from harness.checks.eviction.arms import (
+    AGAIN,
+    FAR,
+    HIT,
+    JUDGED,
+    RETURNED,
+    TRAFFIC_COLD,
+    TRAFFIC_HIT,
+    VIRGIN,
+    PromptArms,
+    Shot,
+)
+from harness.stats.gaps import first_flip, mean_gap, squared_gaps
+
+FIRST = 4
+SHORT_TAIL = 32
+IDENTICAL = 1e-6
+
+
+class Path(StrEnum):
+    """CROSS: the two answers were computed along different paths, and may differ by a harmless offset.
+
+    SAME: by the same path. PLACEBO: the same path, and nothing in between that could have gone wrong.
+    """
+
+    CROSS = "cross"
+    SAME = "same"
+    PLACEBO = "placebo"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """One arm against its reference on one prompt; gaps are mean squared differences in nats².
+
+    near / near_first: over the first 16 / 4 positions, averaged over replicates. null / null_first: the largest of the
+    prompt's own noise. floor: the same without the far control; both None where nothing measured it. flip: the gap in
+    nats of a changed token that every replicate shows, None if there is none; null_flip: the largest among controls.
+    proxy: the null comes from hits, for lack of a second cold answer. short: resumed at most 32 tokens earlier.
+    """
+
+    family: str
+    path: Path
+    prompt: str
+    round_index: int
+    near: float
+    near_first: float
+    null: float | None
+    null_first: float | None
+    floor: float | None
+    flip: float | None
+    null_flip: float
+    proxy: bool
+    short: bool
+    aligned: bool
+    distance: int | None
+    request_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Gap:
+    """Two answers compared."""
+
+    whole: float
+    first: float
+    flip: float | None
+
+
+def pairs_of(arms: PromptArms) -> tuple[Pair, ...]:
+    """Every pair this prompt offers; none without a first cold answer that lists log-probabilities."""
+    virgins = [shot for shot in arms.of(VIRGIN) if shot.warm is not True and shot.logprobs]
+    if not virgins:
+        return ()
+    found = [*_judged_pairs(arms, virgins), _placebo(arms, virgins)]
+    return tuple(pair for pair in found if pair is not None)
+
+
+def _judged_pairs(arms: PromptArms, virgins: Sequence[Shot]) -> Iterable[Pair | None]:
+    hits = [shot for shot in arms.of(HIT) if shot.warm]
+    for arm in JUDGED:
+        shots = arms.of(arm)
+        cold = [shot for shot in shots if shot.warm is False]
+        warm = [shot for shot in shots if shot.warm]
+        if arm in (RETURNED, AGAIN) and cold:
+            yield _cold_pair(arms, arm, cold, virgins)
+        if warm:
+            yield _cross_pair(arms, arm, warm, virgins)
+        alike = [shot for shot in warm if hits and shot.cached == hits[0].cached]
+        if arm not in (HIT, TRAFFIC_HIT) and alike:
+            yield _hit_pair(arms, arm, alike, hits)
+
+
+def _cross_pair(arms: PromptArms, arm: str, shots: Sequence[Shot], virgins: Sequence[Shot]) -> Pair | None:
+    far = _between([shot for shot in arms.of(FAR) if shot.warm], virgins[:1])
+    traffic = _between(arms.of(TRAFFIC_COLD), virgins[:1])
+    if arm == TRAFFIC_HIT and not traffic:
+        return None
+    quiet = [*traffic, *_within(virgins)]
+    near = _between(shots, virgins[:1])
+    return _pair(f"{arm}/cold", Path.CROSS, arms, near, quiet, far, shots, virgins)
+
+
+def _cold_pair(arms: PromptArms, arm: str, shots: Sequence[Shot], virgins: Sequence[Shot]) -> Pair | None:
+    placebo = _within(virgins)
+    stand_in = [*_within(arms.of(HIT)), *_between(arms.of(TRAFFIC_COLD), virgins[:1])]
+    near = _between(shots, virgins[:1])
+    quiet = placebo if placebo else stand_in
+    return _pair(f"{arm}/virgin", Path.SAME, arms, near, quiet, [], shots, virgins, proxy=not placebo)
+
+
+def _hit_pair(arms: PromptArms, arm: str, shots: Sequence[Shot], hits: Sequence[Shot]) -> Pair | None:
+    virgins = arms.of(VIRGIN)
+    quiet = [*_within(virgins), *_within(hits), *_within(shots), *_between(arms.of(TRAFFIC_COLD), virgins[:1])]
+    return _pair(f"{arm}/hit", Path.SAME, arms, _between(shots, hits[:1]), quiet, [], shots, hits)
+
+
+def _placebo(arms: PromptArms, virgins: Sequence[Shot]) -> Pair | None:
+    hits = [shot for shot in arms.of(HIT) if shot.warm]
+    quiet = _within(hits)
+    if len(virgins) < 2 or not quiet:
+        return None
+    return _pair("virgin/virgin", Path.PLACEBO, arms, _within(virgins), quiet, [], virgins[1:], virgins[:1])
+
+
+def _pair(
+    family: str,
+    path: Path,
+    arms: PromptArms,
+    near: Sequence[_Gap],
+    quiet: Sequence[_Gap],
+    far: Sequence[_Gap],
+    shots: Sequence[Shot],
+    references: Sequence[Shot],
+    *,
+    proxy: bool = False,
+) -> Pair | None:
+    if not near:
+        return None
+    controls = [*quiet, *far]
+    distances = [shot.distance for shot in shots if shot.distance is not None]
+    flips = [gap.flip for gap in near]
+    has_null = bool(far) if path is Path.CROSS else bool(quiet)
+    return Pair(
+        family=family,
+        path=path,
+        prompt=arms.prompt,
+        round_index=arms.round_index,
+        near=sum(gap.whole for gap in near) / len(near),
+        near_first=sum(gap.first for gap in near) / len(near),
+        null=max(gap.whole for gap in controls) if has_null else None,
+        null_first=max(gap.first for gap in controls) if has_null else None,
+        floor=max((gap.whole for gap in quiet), default=None),
+        flip=None if None in flips else min(flip for flip in flips if flip is not None),
+        null_flip=max((gap.flip for gap in controls if gap.flip is not None), default=0.0),
+        proxy=proxy,
+        short=not distances or min(distances) <= SHORT_TAIL,
+        aligned=arms.aligned,
+        distance=min(distances, default=None),
+        request_ids=tuple(shot.request_id for shot in (*shots, *references[:1])),
+    )
+
+
+def _between(shots: Iterable[Shot], references: Sequence[Shot]) -> list[_Gap]:
+    return [gap for shot in shots for gap in [_gap(shot, other) for other in references] if gap is not None]
+
+
+def _within(shots: Sequence[Shot]) -> list[_Gap]:
+    """Every two replicates of one arm."""
+    return [gap for one, other in combinations(shots, 2) if (gap := _gap(one, other)) is not None]
+
+
+def _gap(one: Shot, other: Shot) -> _Gap | None:
+    gaps = squared_gaps(one.logprobs, other.logprobs)
+    whole, first = mean_gap(gaps), mean_gap(gaps[:FIRST])
+    if whole is None or first is None:
+        return None
+    flip = first_flip(one.logprobs, other.logprobs)
+    return _Gap(whole=whole, first=first, flip=None if flip is None else flip.gap)

@@ -1,0 +1,73 @@
+"""The verdict where a server gives no log-probabilities: weaker, and it says so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.checks.eviction.arms import PromptArms
+from harness.checks.eviction.exercise import Exercise
+from harness.checks.eviction.text_tier import LostCodes, Parting, lost_codes, partings
+from harness.checks.verdict import Evidence, FollowUp, Status, Verdict
+from harness.stats.tests import rate_upper_bound
+
+NAME = "eviction"
+FAMILY_WISE = 1e-3
+CONFIRM_LEVEL = 0.01
+
+
+def judge_texts(prompts: Sequence[PromptArms], done: Exercise) -> Verdict:
+    """Judge by texts alone."""
+    first = [prompt for prompt in prompts if prompt.round_index == 0]
+    fresh = [prompt for prompt in prompts if prompt.round_index > 0]
+    alarms = _alarms(first, None)
+    confirmed = sorted(set(alarms) & set(_alarms(fresh, CONFIRM_LEVEL)))
+    status, reason, follow_up = _conclusion(alarms, confirmed, bool(fresh), done)
+    return Verdict(
+        check=NAME,
+        status=status,
+        reason=reason,
+        eligible=done.prompts,
+        examined=len(first),
+        violations=len(alarms),
+        evidence=tuple(Evidence(request_ids=(), text=_told(first, arm)) for arm in alarms),
+        null_size=sum(len(prompt.of("virgin")) > 1 for prompt in first),
+        follow_up=follow_up,
+        details={"tier": "text", "alarms": list(alarms), "confirmed": confirmed},
+    )
+
+
+def _alarms(prompts: Sequence[PromptArms], level: float | None) -> list[str]:
+    """Names of arms that alarm; `level` None shares the family-wise level among the tests that could alarm."""
+    tests = [*((f"{each.arm} parts", each.p_value) for each in partings(prompts) if each.exposure)]
+    tests += [(f"{each.arm} loses codes", each.p_value) for each in lost_codes(prompts) if each.lost or each.found]
+    limit = level if level is not None else FAMILY_WISE / max(1, len(tests))
+    return [name for name, p_value in tests if p_value <= limit]
+
+
+def _conclusion(
+    alarms: Sequence[str], confirmed: Sequence[str], asked_again: bool, done: Exercise
+) -> tuple[Status, str, FollowUp | None]:
+    by_text = "judged by texts alone (no log-probabilities)"
+    if confirmed:
+        return Status.FAIL, f"wrong answers: {', '.join(confirmed)}; {by_text}", None
+    if alarms and asked_again:
+        return Status.SUSPECT, f"an alarm that fresh prompts did not repeat: {', '.join(alarms)}; {by_text}", None
+    if alarms:
+        count = 2 * max(done.prompts, 1)
+        follow_up = FollowUp(check=NAME, stratum={"families": list(alarms)}, count=count, why=", ".join(alarms))
+        return Status.SUSPECT, f"{', '.join(alarms)}; would ask for {count} fresh prompts; {by_text}", follow_up
+    if missing := done.missing():
+        return Status.INCONCLUSIVE, f"not exercised: {'; '.join(missing)}; {by_text}", None
+    bound = rate_upper_bound(0, done.hits)
+    reason = f"texts show nothing, which bounds gross faults at {bound:.0%} of hits and says nothing of smaller ones"
+    return Status.INCONCLUSIVE, f"{reason}; {by_text}", None
+
+
+def _told(prompts: Sequence[PromptArms], name: str) -> str:
+    arm = name.split(" ")[0]
+    parting: Parting = next(each for each in partings(prompts) if each.arm == arm)
+    lost: LostCodes = next(each for each in lost_codes(prompts) if each.arm == arm)
+    return (
+        f"{arm}: {parting.events} answers part within {parting.exposure} characters, controls {parting.null_events} in "
+        f"{parting.null_exposure}; codes lost {len(lost.lost)}, found {len(lost.found)}"
+    )
