@@ -228,7 +228,8 @@ class _Asking:
             depth = round(share * length)
             for number in range(SIGHTINGS * self._domains(past)):
                 tail = Segment(name=self._named(f"fork{depth} tail{number}"), tokens=self._tail(64))
-                self._ask(batch, f"fork{depth}", "fork", [Segment(name=name, tokens=depth), tail], prefix=depth)
+                segments = [Segment(name=name, tokens=depth), tail]
+                self._ask(batch, f"fork{depth}", "fork", segments, prefix=depth, needs=name)
         return tuple(batch.steps)
 
     def twins(self, past: Past) -> tuple[Step, ...]:
@@ -237,15 +238,14 @@ class _Asking:
         if length is None:
             return ()
         batch = _Batch(past)
-        known = self._material.prompt(
-            [Segment(name=self._named(f"rung{self._rung_lengths.index(length)}"), tokens=length)]
-        )
+        name = self._named(f"rung{self._rung_lengths.index(length)}")
+        known = self._material.prompt([Segment(name=name, tokens=length)])
         for number in range(TWINS):
             twin = _with_another_beginning(known, self._material, self._named(f"twin{number}"))
-            self._send(batch, f"twin{number}", "twin", twin, length)
+            self._send(batch, f"twin{number}", "twin", twin, length, labels={"needs": name})
         for number in range(SALTED if self._options.salt else 0):
             salt = self._material.salt(self._named(f"salted{number}"))
-            self._send(batch, f"salted{number}", "salted", known, length, {"cache_salt": salt})
+            self._send(batch, f"salted{number}", "salted", known, length, {"cache_salt": salt}, labels={"needs": name})
         return tuple(batch.steps)
 
     def streams(self, past: Past) -> tuple[Step, ...]:

@@ -47,6 +47,11 @@ COMMANDS = {
         target="harness.cli.judge:judge",
         summary="Judge the checks of an old run again.",
     ),
+    "repro": CommandEntry(
+        section="Records",
+        target="harness.cli.repro:repro",
+        summary="Write one finding of a run as a bundle that replays by itself.",
+    ),
     "list": CommandEntry(
         section="Records",
         target="harness.cli.records:list_command",

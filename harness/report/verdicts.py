@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from textwrap import wrap
 
 import orjson
@@ -13,7 +14,6 @@ import orjson
 from harness.checks.judgement import Judgement
 from harness.checks.verdict import Evidence, Verdict, severity
 from harness.drive.judging import VERDICTS
-from harness.store import RunFolder
 from harness.store.codec import NotReadable, Unread, decode
 from workloads.plan import Json
 
@@ -47,11 +47,11 @@ class EvidenceView:
     table: tuple[tuple[str, str], ...]
 
 
-def read_judgements(run: RunFolder) -> tuple[Judgement, ...]:
-    """What verdicts.json says; nothing if there is none or it cannot be read."""
+def read_judgements(run: Path) -> tuple[Judgement, ...]:
+    """What a run folder's verdicts.json says; nothing if there is none or it cannot be read."""
     unread: Unread = Counter()
     try:
-        content = orjson.loads((run.path / VERDICTS).read_bytes())
+        content = orjson.loads((run / VERDICTS).read_bytes())
         return tuple(decode(Judgement, each, unread) for each in content["checks"])
     except (OSError, NotReadable, KeyError, TypeError, orjson.JSONDecodeError):
         return ()
