@@ -22,8 +22,8 @@ class HitOffset:
         self.nats = nats
 
     def apply(self, sequence: Sequence, logits: F32, position: int) -> F32:
-        """Logits ``[n, V]`` for the tokens from index ``position`` on, offset if the sequence was restored."""
-        if self.nats == 0 or not sequence.restored:
+        """Logits ``[n, V]`` for the tokens from index ``position`` on, offset if the sequence began with a hit."""
+        if self.nats == 0 or not sequence.cached_tokens:
             return logits
         digest = hashlib.blake2b(np.asarray(sequence.request.prompt, np.int64).tobytes(), digest_size=8).digest()
         key = int.from_bytes(digest, "little")

@@ -187,7 +187,6 @@ class Scheduler:
         if restored.state is not None:
             self.state_io.load_latents(sequence.slot, restored.latents)
             self.state_io.load_snapshot(sequence.slot, restored.state)
-            sequence.restored = True
         sequence.computed = match.blocks * self.limits.block_size
         sequence.stored_blocks = match.blocks
         reach = min(match.latent_blocks, limit // self.limits.block_size)

@@ -34,12 +34,20 @@ class SpeculationRecord:
 class Sequence:
     """Mutable state of one request.
 
-    ``tokens`` is the prompt and everything generated; the first ``computed`` of them are in the slot's state.
-    ``prefill_target`` is where this run's prefill ends: the prompt's length, or all tokens known when a preempted
-    sequence came back. ``keys`` names the full blocks of ``tokens`` and ``stored_blocks`` counts those already offered
-    to the cache. ``drafts`` are proposals for the tokens after the last, ``draft_probabilities`` the distributions they
-    were drawn from. ``restored`` says that it began from the cache, ``resumed`` that it just came back from preemption.
-    ``cached_tokens`` and ``host_tokens`` are those of the first scheduling, None before it.
+    Attributes:
+        tokens: the prompt and everything generated.
+        computed: how many of them are in the slot's state.
+        prefill_target: where this run's prefill ends: at the prompt's length, or before the newest token when a
+            preempted sequence comes back.
+        branch: where the prompt leaves a prefix whose latents are cached deeper than any state, None when it does not.
+        keys: names of the full blocks of ``tokens``; ``stored_blocks`` of them have been offered to the cache.
+        resumed: it has just come back from preemption.
+        cached_tokens: what the first scheduling skipped, None before it; ``host_tokens`` came from the host tier.
+        created_tokens: tokens of the blocks that this sequence added to the cache.
+        prefilled_tokens: prompt tokens computed before any preemption.
+        drafts: proposals for the tokens after the last, drawn from ``draft_probabilities``.
+        fresh_tokens: what has not been reported yet, with its text in pieces and its logprobs.
+        reported: something has been reported.
     """
 
     request: Request
@@ -53,7 +61,6 @@ class Sequence:
     keys: list[bytes] = field(default_factory=list)
     stored_blocks: int = 0
     held_bytes: int = 0
-    restored: bool = False
     resumed: bool = False
     cached_tokens: int | None = None
     host_tokens: int = 0
