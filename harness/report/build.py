@@ -37,12 +37,12 @@ def build_report(runs: Sequence[Path], out_dir: Path, percentiles: Sequence[floa
     out_dir.mkdir(parents=True, exist_ok=True)
     tables = run_tables(summaries)
     drawings = draw_all(loaded)
-    figures = [path for drawing in drawings for path in _write_figure(drawing, out_dir)]
-    pictures = [_picture(drawing, out_dir) for drawing in drawings]
+    figures = [path for drawing in drawings for path in write_figure(drawing, out_dir)]
+    pictures = [picture_of(drawing, out_dir) for drawing in drawings]
     index_html, index_md = out_dir / "index.html", out_dir / "index.md"
     index_html.write_text(render_html(summaries, tables, pictures), encoding="utf-8")
     index_md.write_text(render_markdown(summaries, tables, pictures), encoding="utf-8")
-    csv = (*(_write_csv(table, out_dir) for table in tables), _write_metrics(summaries, out_dir))
+    csv = (*(write_csv(table, out_dir) for table in tables), _write_metrics(summaries, out_dir))
     return ReportFiles(index_html=index_html, index_md=index_md, csv=csv, figures=tuple(figures))
 
 
@@ -53,19 +53,22 @@ def _derived(path: Path, percentiles: Sequence[float] | None) -> RunData:
     return data
 
 
-def _write_figure(drawing: Drawing, out_dir: Path) -> list[Path]:
+def write_figure(drawing: Drawing, out_dir: Path) -> list[Path]:
+    """The figure as PNG and SVG files named after its slug."""
     paths = [out_dir / f"{drawing.slug}.{kind}" for kind in ("png", "svg")]
     for path in paths:
         path.write_bytes(style.render(drawing.figure, path.suffix[1:]))
     return paths
 
 
-def _picture(drawing: Drawing, out_dir: Path) -> Picture:
+def picture_of(drawing: Drawing, out_dir: Path) -> Picture:
+    """What a page needs of a figure that `write_figure` wrote."""
     svg = (out_dir / f"{drawing.slug}.svg").read_bytes()
     return Picture(slug=drawing.slug, title=drawing.title, words=drawing.words, svg=svg)
 
 
-def _write_csv(table: Table, out_dir: Path) -> Path:
+def write_csv(table: Table, out_dir: Path) -> Path:
+    """The table as a CSV file named after its slug."""
     path = out_dir / f"{table.slug}.csv"
     table.frame().to_csv(path, index=False)
     return path

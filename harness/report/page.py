@@ -80,6 +80,21 @@ def render_markdown(runs: Sequence[RunSummary], tables: Sequence[Table], picture
 def _render(
     template: str, runs: Sequence[RunSummary], tables: Sequence[Table], pictures: Sequence[Picture], *, autoescape: bool
 ) -> str:
+    unfinished = any(not cell.finished for run in runs for cell in run.cells)
+    return (
+        templates(autoescape=autoescape)
+        .get_template(template)
+        .render(
+            runs=[run_facts(run, name) for run, name in zip(runs, _names(runs), strict=True)],
+            tables=tables,
+            pictures=pictures,
+            unfinished=unfinished,
+        )
+    )
+
+
+def templates(*, autoescape: bool) -> Environment:
+    """The page templates; `autoescape` for HTML. In Markdown, `cell` keeps a text inside its cell."""
     environment = Environment(
         loader=PackageLoader("harness.report"),
         autoescape=autoescape,
@@ -89,13 +104,7 @@ def _render(
         keep_trailing_newline=True,
     )
     environment.filters["cell"] = _markdown_cell
-    unfinished = any(not cell.finished for run in runs for cell in run.cells)
-    return environment.get_template(template).render(
-        runs=[run_facts(run, name) for run, name in zip(runs, _names(runs), strict=True)],
-        tables=tables,
-        pictures=pictures,
-        unfinished=unfinished,
-    )
+    return environment
 
 
 def _names(runs: Sequence[RunSummary]) -> list[str]:
