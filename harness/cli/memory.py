@@ -167,7 +167,7 @@ def _options(given: Mapping[str, object]) -> MemoryOptions:
 
 
 def _subject(name: str, options: MemoryOptions) -> Subject:
-    model, preset = _read(name)
+    model, preset = named_model(name)
     tp = options.tp if options.tp is not None else (options.node.gpus if options.node else 1)
     setting = Setting(
         kv_dtype=options.kv_dtype,
@@ -181,7 +181,7 @@ def _subject(name: str, options: MemoryOptions) -> Subject:
     return Subject(model=model, setting=setting, preset=preset, budget=budget, dp_attention=options.dp_attention)
 
 
-def _read(name: str) -> tuple[MemoryModel, Preset | None]:
+def named_model(name: str) -> tuple[MemoryModel, Preset | None]:
     """A file or folder if there is one of that name, else a preset; UsageError if it cannot be read."""
     path = Path(name)
     if path.is_dir():

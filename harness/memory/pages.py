@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from harness.memory.sequence import CONV_BYTES, Engine, Setting
+from harness.memory.sequence import Engine, Setting
 from harness.memory.shape import LayerKind, ModelShape
 
 KERNEL_BLOCK_TOKENS = 16
@@ -66,7 +66,7 @@ def _state_page_bytes(shape: ModelShape, setting: Setting) -> int:
     extra_rows = setting.draft_tokens if setting.engine is Engine.VLLM else 0
     pages = [
         layer.state_values(setting.tp) * setting.state_dtype.value_bytes
-        + layer.conv_values(setting.tp, extra_rows) * CONV_BYTES
+        + layer.conv_values(setting.tp, extra_rows) * setting.conv_value_bytes
         for layer in (group.recurrent for group in shape.recurrent_groups())
         if layer is not None
     ]

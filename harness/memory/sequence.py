@@ -7,19 +7,18 @@ from enum import StrEnum
 
 from harness.memory.shape import Attention, LayerGroup, ModelShape
 
-CONV_BYTES = 2  # both engines keep convolution inputs in the model's 16-bit type
-
 
 class KvDtype(StrEnum):
     """How keys, values and latents are stored."""
 
     BF16 = "bf16"
     FP8 = "fp8"
+    FP32 = "fp32"
 
     @property
     def value_bytes(self) -> int:
         """Bytes a value."""
-        return {"bf16": 2, "fp8": 1}[self.value]
+        return {"bf16": 2, "fp8": 1, "fp32": 4}[self.value]
 
 
 class StateDtype(StrEnum):
@@ -64,6 +63,11 @@ class Setting:
     draft_tokens: int = 0
     engine: Engine = Engine.VLLM
     snapshots: int = 0
+
+    @property
+    def conv_value_bytes(self) -> int:
+        """Bytes of a convolution input: kept in the model's own type, which is 32 bits wide only if the cache's is."""
+        return 4 if self.kv_dtype is KvDtype.FP32 else 2
 
     @property
     def draft_states(self) -> int:
@@ -123,7 +127,7 @@ def conv_bytes(shape: ModelShape, setting: Setting) -> int:
     """Bytes of the short convolutions' inputs of one sequence; vLLM keeps a row more for each draft token."""
     extra_rows = setting.draft_tokens if setting.engine is Engine.VLLM else 0
     layers = [(group.count, group.recurrent) for group in shape.recurrent_groups() if group.recurrent is not None]
-    return sum(n * layer.conv_values(setting.tp, extra_rows) for n, layer in layers) * CONV_BYTES
+    return sum(n * layer.conv_values(setting.tp, extra_rows) for n, layer in layers) * setting.conv_value_bytes
 
 
 def snapshot_bytes(shape: ModelShape, setting: Setting) -> int:
