@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,10 +12,10 @@ from click.core import ParameterSource
 
 from harness.cli.options import CACHE_MODES, SweepOptions, parse_concurrency, parse_note
 from harness.cli.running import run_async
+from harness.cli.sampling import read_sampling
 from harness.cli.sweep_run import SweepRequest, run_sweep
 from harness.metrics import parse_goodput, parse_percentiles
 from workloads import WORKLOADS
-from workloads.plan import Json
 
 CACHE_HELP = (
     "cold: cold at the start of a cell, by a nonce before the first prompt token; turns within a session still hit. "
@@ -121,29 +120,11 @@ def _refuse_plan_options(context: click.Context) -> None:
 def _options(given: Mapping[str, object]) -> SweepOptions:
     checked: dict[str, object] = {
         "concurrency": parse_concurrency(str(given["concurrency"])),
-        "sampling": _sampling(given),
+        "sampling": read_sampling(given),
         "goodput": parse_goodput(_texts(given["goodput"])),
         "metric_percentiles": parse_percentiles(str(given["metric_percentiles"])),
     }
     return SweepOptions.from_json({**given, **checked})
-
-
-def _sampling(given: Mapping[str, object]) -> dict[str, Json]:
-    """Body fields of every request; --extra-body wins over the options it repeats."""
-    chosen = {name: given[name] for name in ("temperature", "top_p", "top_k") if given[name] is not None}
-    if given["ignore_eos"]:
-        chosen["ignore_eos"] = True
-    text = given["extra_body"]
-    try:
-        extra = json.loads(str(text)) if text is not None else {}
-    except json.JSONDecodeError as error:
-        raise ValueError(f"--extra-body is not JSON: {error}") from None
-    if not isinstance(extra, dict):
-        raise ValueError('--extra-body must be a JSON object, such as {"min_p": 0.1}')
-    reserved = sorted({"model", "messages", "prompt", "stream", "max_tokens"} & set(extra))
-    if reserved:
-        raise ValueError(f"--extra-body may not set {', '.join(reserved)}: the sweep sets it itself")
-    return {**chosen, **extra}
 
 
 def _texts(value: object) -> Sequence[str]:
