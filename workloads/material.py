@@ -13,6 +13,7 @@ from workloads.text import CountTokens, cut_to_tokens, paragraphs, seeded
 OPENING_IDS = 8
 SHORTEST_RUN, LONGEST_RUN = 24, 96
 FEWEST_IDS = 4 * LONGEST_RUN
+FEWEST_DIFFERENT = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +28,16 @@ class Segment:
             raise ValueError(f"segment {self.name}: at least 1 token, got {self.tokens}")
 
 
+def enough_ids(token_ids: Sequence[int]) -> bool:
+    """Whether stretches made of these ids would differ from one another."""
+    return len(token_ids) >= FEWEST_IDS and len(set(token_ids)) >= FEWEST_DIFFERENT
+
+
 @dataclass(frozen=True, kw_only=True)
 class Material:
     """Stretches of text without end, one for every name.
 
-    token_ids: ordinary text in the server's own ids, FEWEST_IDS at least; None where prompts have to be text, whose
+    token_ids: ordinary text in the server's own ids, enough of them; None where prompts have to be text, whose
     lengths are then as good as `count`. seed: another seed gives other stretches under the same names.
     """
 
@@ -40,8 +46,8 @@ class Material:
     token_ids: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.token_ids is not None and len(self.token_ids) < FEWEST_IDS:
-            raise ValueError(f"at least {FEWEST_IDS} token ids are needed, got {len(self.token_ids)}")
+        if self.token_ids is not None and not enough_ids(self.token_ids):
+            raise ValueError(f"{FEWEST_IDS} token ids are needed, {FEWEST_DIFFERENT} of them different")
 
     @property
     def exact(self) -> bool:

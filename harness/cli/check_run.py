@@ -41,7 +41,7 @@ from harness.endpoint.secret import redact_argv
 from harness.endpoint.target import Target, Timeouts
 from harness.records import SCHEMA_VERSION, RunInfo, TargetInfo
 from harness.store import RunFolder, StoreError, new_run_id
-from workloads.material import FEWEST_IDS, Material
+from workloads.material import Material, enough_ids
 from workloads.text import paragraphs, seeded
 
 CLOCK = MonotonicClock()
@@ -110,10 +110,10 @@ async def _prepare(choice: EndpointChoice, access: Access, options: CheckOptions
         discovery, model = await identify(client, options.model)
         counting = await _counting(client, options)
         ids = await tokenize(client, paragraphs(seeded(options.seed, "corpus"), CORPUS_CHARS))
-    if ids is not None and len(ids) < FEWEST_IDS:
-        ids = None
     info = describe(choice, discovery, model, options.endpoint_type)
-    return info, Material(seed=options.seed, count=counting.count, token_ids=ids)
+    return info, Material(
+        seed=options.seed, count=counting.count, token_ids=ids if ids is not None and enough_ids(ids) else None
+    )
 
 
 async def _counting(client: Client, options: CheckOptions) -> Counting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.checks.cached_tokens.judge import judge
+from harness.checks.cached_tokens.rules import SALTING_ENGINES
 from harness.checks.check import Check, PlanRequest
 from workloads.cached_tokens import FIRST_RUNG, LONGEST_RUNG, NAME, CachedTokensOptions, cached_tokens, imagined
 from workloads.phases import Phased
@@ -25,7 +26,7 @@ def plan(request: PlanRequest) -> Phased:
             boundaries=sizes if request.follow_up is None else 0,
             longest_tokens=_longest(request),
             marks=tuple(mark for mark in (known.block_tokens, known.chunk_tokens) if mark is not None),
-            salt=known.salt is not False,
+            salt=known.salt is not False or known.engine in SALTING_ENGINES,
         ),
     )
 
