@@ -1,12 +1,12 @@
-"""How often the eviction judge accuses a healthy server, and how often it finds a fault: resampled from recorded tuples.
+"""How often the eviction judge accuses a healthy server, and how often it finds a fault, from recorded tuples.
 
     python benchmarks/eviction_tuples.py CACHE --documents 300 --mode bf16 --tails short
     python benchmarks/eviction_tuples.py CACHE --documents 300 --mode default --faults
     python benchmarks/eviction_power.py CACHE --runs 2000
 
-A run draws m documents for the first look and, if it alarms, 2m others to confirm, and puts their pairs through the same
-pure functions that judge a live history. Documents with an odd hundred of their index are held out: thresholds were
-looked at on the others only (`--part tuning`).
+A run draws m documents for the first look and, if it alarms, 2m others to confirm, half of them with long tails, and
+puts their pairs through the same pure functions that judge a live history. Every second score of documents is held out:
+thresholds were looked at on the others only (`--part tuning`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from eviction_tuples import BLOCK, LONG_TAILS, SHORT_TAILS
 
 from harness.checks.eviction.arms import PromptArms, Shot
-from harness.checks.eviction.decision import Decision, decide
+from harness.checks.eviction.decision import Decision, decide, passing_effect
 from harness.checks.eviction.pairs import Pair, pairs_of
 from harness.records import TokenLogprob
 
@@ -32,7 +32,7 @@ Tuple = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """sigma: nats that differ from request to request. offset: a lasting one of all hits; near: of short tails alone."""
+    """sigma: nats that change with every request. offset: a lasting one of all hits; near: of short tails alone."""
 
     name: str
     mode: str = "default"
@@ -44,7 +44,7 @@ class Noise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """Which recording each arm reads; `share` is the part of the prompts that the fault hits, the others are healthy."""
+    """Which recording each arm reads; `share` is the part of the prompts that the fault hits."""
 
     name: str
     faulty: Mapping[str, str] = field(default_factory=dict)
@@ -90,7 +90,19 @@ HEALTHY = (
     Scenario(name="healthy, MTP drops a block", near="previous"),
     Scenario(name="healthy, host tier", returned_warm=True),
 )
-FULL = ("K01", "K03_early", "K03_late", "K04", "K05", "K06", "K08_one_layer", "K09", "K10", "K12_foreign_state", "K29_swapped")
+FULL = (
+    "K01",
+    "K03_early",
+    "K03_late",
+    "K04",
+    "K05",
+    "K06",
+    "K08_one_layer",
+    "K09",
+    "K10",
+    "K12_foreign_state",
+    "K29_swapped",
+)
 NEAR = ("K02_garbage", "K03_early_one", "K08_rolled", "K23", "K07_bf16", "K07_fp8", "K07_four_bits")
 FAULTS = (
     *(load_fault(name) for name in FULL),
@@ -119,7 +131,9 @@ class Tuples:
                 self.records[index] = {str(name): (ids[i], values[i]) for i, name in enumerate(names)}
 
 
-def answer(record: Tuple, noise: Noise, path: str, key: Sequence[int], tail: int, own: np.ndarray) -> tuple[TokenLogprob, ...]:
+def answer(
+    record: Tuple, noise: Noise, path: str, key: Sequence[int], tail: int, own: np.ndarray
+) -> tuple[TokenLogprob, ...]:
     """One answer as a server would give it; ends with the first token that the cold run did not choose."""
     ids, values = record
     values = values.astype(np.float64)
@@ -147,7 +161,9 @@ def prompt_arms(
     index: int, recorded: Mapping[str, Tuple], tail: str, scenario: Scenario, noise: Noise, realisation: int
 ) -> PromptArms:
     """One document as the judge would see it in one run."""
-    tokens = (LONG_TAILS if tail == "long" else SHORT_TAILS)[index // 2 % len(LONG_TAILS if tail == "long" else SHORT_TAILS)]
+    tokens = (LONG_TAILS if tail == "long" else SHORT_TAILS)[
+        index // 2 % len(LONG_TAILS if tail == "long" else SHORT_TAILS)
+    ]
     boundary = (10 + index % 2) * BLOCK - (BLOCK if scenario.near == "previous" else 0)
     length = (10 + index % 2) * BLOCK + tokens
     own = recorded["cold/healthy"][0][:, 0]
@@ -222,7 +238,7 @@ def outcome(decision: Decision) -> str:
         return "SUSPECT"
     if decision.placebo:
         return "INCONCLUSIVE"
-    worst = max(decision.smallest_effects.values(), default=np.inf)
+    worst = passing_effect(decision.smallest_effects)
     return "PASS" if worst <= PASS_EFFECT else "INCONCLUSIVE"
 
 
@@ -239,11 +255,12 @@ def simulate(folder: Path, scenario: Scenario, noise: Noise, sizes: Sequence[int
             decision = draw(short, long, prompts, rng)
             counts[outcome(decision)] += 1
             named.update({f"{result.family}:{result.test}" for result in decision.confirmed or decision.alarms})
-            effects.append(max(decision.smallest_effects.values(), default=np.inf))
+            effects.append(passing_effect(decision.smallest_effects))
         rates = " ".join(f"{name} {counts[name] / runs:.3f}" for name in ("PASS", "INCONCLUSIVE", "SUSPECT", "FAIL"))
         common = ", ".join(f"{name} {count / runs:.2f}" for name, count in named.most_common(4))
         blind = float(np.median(effects))
-        print(f"{noise.name:26s} {scenario.name:30s} docs {len(short):4d}+{len(long):<4d} m {prompts:3d}  {rates}  blind {blind:.2f}  {common}", flush=True)
+        print(f"{noise.name:26s} {scenario.name:30s} docs {len(short):4d}+{len(long):<4d} m {prompts:3d}", end="  ")
+        print(f"{rates}  blind {blind:.2f}  {common}", flush=True)
 
 
 def main() -> None:
@@ -254,7 +271,10 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[16, 32, 64])
     parser.add_argument("--part", choices=("tuning", "held-out", "all"), default="all")
     parser.add_argument("--only", choices=("healthy", "faults"))
-    parser.add_argument("--noise", nargs="+", default=["noise .02", "offset .1 + noise .06"], help="noises of the faults")
+    parser.add_argument("--scenario", nargs="+", help="faults by name; all without it")
+    parser.add_argument(
+        "--noise", nargs="+", default=["noise .02", "offset .1 + noise .06"], help="noises of the faults"
+    )
     options = parser.parse_args()
     if options.only != "faults":
         for noise in NOISES:
@@ -263,6 +283,8 @@ def main() -> None:
     if options.only != "healthy":
         for noise in (noise for noise in NOISES if noise.name in options.noise):
             for scenario in FAULTS:
+                if options.scenario and scenario.name not in options.scenario:
+                    continue
                 simulate(options.folder, scenario, noise, options.sizes, options.runs, options.part)
 
 

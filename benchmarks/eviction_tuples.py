@@ -103,7 +103,7 @@ class Bench:
         return self._answer(pieces, rows)
 
     def resume(self, at: int, state: Snapshot, *, back: int | None = None, rows: int = 1, own: bool = True) -> F32:
-        """A hit that skips `at` tokens with `state`; `back`: recompute from an earlier token; not `own`: foreign latents."""
+        """A hit that skips `at` tokens with `state`; `back`: recompute from there; not `own`: foreign latents."""
         latent = self.latent if own else self.foreign_latent
         assert latent is not None
         self.state.clear(MAIN)

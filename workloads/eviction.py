@@ -6,81 +6,37 @@ evict once, return all, evict again, return or refill by another session.
 
 Arms of a prompt: `virgin` cold answers (alone), `cotraffic-cold`, `far` (resumed about 512 tokens earlier), `hit`,
 `cotraffic-hit`, `returned` (first after the eviction), `refilled`, `returned-again`; `fill` requests only prepare the
-cache. Sentinels are prompts whose turning cold proves that a flood has evicted everything used before it.
+cache. Sentinels are prompts whose turning cold proves that a flood has evicted everything used before it. `short`
+prompts are below any block, so they are cold whenever they are asked: what a slot kept of its last tenant shows there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from workloads.eviction_documents import QUESTION, code, document_of_tokens
-from workloads.granularity import Rule, fit
+from workloads.eviction_shape import (
+    ANSWER_TOKENS,
+    PROBES,
+    EvictionOptions,
+    Shape,
+    Subject,
+    shape_prompt,
+    shape_sentinel,
+)
+from workloads.granularity import fit
 from workloads.material import Material, Segment
 from workloads.phases import Past
-from workloads.plan import Ask, Flush, Json, Marker, Prompt, TextPrompt
+from workloads.plan import Ask, Flush, Json, Marker, Observation, Prompt, TextPrompt
 from workloads.waves import Phase, Wave, Waves
 
 NAME = "eviction"
 VERSION = 1
-SHORT_TAILS = (1, 2, 1, 3, 1, 2, 4, 8)
-ONE_TOKEN_TAILS = (1, 2, 4, 16)
-LONG_TAILS = (33, 37, 42, 47, 52, 57, 61, 63)
-FAR_TOKENS = 512
-ANSWER_TOKENS = 16
+SHORT_TOKENS, SHORTEST_TOKENS = 12, 4
 SIGHTINGS = 3
-PROBES = (0, 37, 101, 158)
 AT_ONCE = 4
 FLOOD_STEPS = 5
-SMALL_STEP = 40
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvictionOptions:
-    """Sizes and means of a plan.
-
-    name: what prompts of this round are called, so that another round's are fresh. prompts: in all cycles together.
-    longest_tokens: of any prompt. cycles: how often the cache is filled and emptied. salt: a fresh `cache_salt` gives
-    a cold answer. bypass: `cache_prompt: false` does. flush: the cache can be emptied natively. cache_tokens: what the
-    cache holds, None if it is not known. flood_tokens: most that one eviction by flooding may cost. chunk_tokens: the
-    server's prefill chunk, None if it is not known. long_tails: every second prompt ends far behind its resume point.
-    fields: body fields of every judged request.
-    """
-
-    name: str = "r0"
-    round_index: int = 0
-    seed: int = 0
-    prompts: int = 32
-    longest_tokens: int = 768
-    cycles: int = 3
-    salt: bool = False
-    bypass: bool = False
-    flush: bool = False
-    cache_tokens: int | None = None
-    flood_tokens: int = 400_000
-    chunk_tokens: int | None = None
-    long_tails: bool = False
-    fields: Mapping[str, Json] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.prompts < 1 or self.cycles < 1:
-            raise ValueError("an eviction plan needs at least one prompt and one cycle")
-        if self.longest_tokens < 2 * max(PROBES):
-            raise ValueError(f"prompts of {self.longest_tokens} tokens are too short to find where hits resume")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """Where hits resume, as the first prompts showed it.
-
-    rule: of cached tokens. overhead: tokens that the server adds to a prompt. sightings: how often a prompt must have
-    been asked before it is a hit.
-    """
-
-    rule: Rule
-    overhead: int
-    sightings: int
 
 
 def eviction(material: Material, options: EvictionOptions) -> Waves:
@@ -102,18 +58,16 @@ def eviction(material: Material, options: EvictionOptions) -> Waves:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Subject:
-    """One prompt: its name, its length without the server's own tokens, and how much of it a far resume skips."""
-
-    name: str
-    tokens: int
-    far_tokens: int | None
-    answer_tokens: int
-    labels: Mapping[str, Json]
+def imagined(ask: Ask) -> Observation:
+    """The answer of a server with blocks of 64 that keeps what it has seen until it is told or made to forget."""
+    length = ask.expected_prompt_tokens if ask.expected_prompt_tokens is not None else 1
+    warm = ask.arm != "sentinel" and not ask.key.endswith("/probe/0")
+    return Observation(
+        key=ask.key, outcome="ok", prompt_tokens=length, cached_tokens=(length - 1) // 64 * 64 if warm else 0
+    )
 
 
-_Part: TypeAlias = Callable[[int, Shape, Sequence[_Subject]], Iterator[Wave]]
+_Part: TypeAlias = Callable[[int, Shape, Sequence[Subject]], Iterator[Wave]]
 
 
 class _Asking:
@@ -140,11 +94,17 @@ class _Asking:
             shape = self.shape(past)
             if shape is None:
                 return ()
-            return tuple(part(cycle, shape, [self._subject(i, shape) for i in self._members(cycle)]))
+            return tuple(
+                part(
+                    cycle,
+                    shape,
+                    [shape_prompt(self._options, i, shape, exact=self._material.exact) for i in self._members(cycle)],
+                )
+            )
 
         return phase
 
-    def fill(self, cycle: int, shape: Shape, subjects: Sequence[_Subject]) -> Iterator[Wave]:
+    def fill(self, cycle: int, shape: Shape, subjects: Sequence[Subject]) -> Iterator[Wave]:
         """Cold answers first, then the far resume, then hits; where nothing else is cold, the first one fills."""
         yield (Marker(key=f"{self._options.name}/c{cycle}/fill", text="fill"),)
         for subject in subjects:
@@ -156,6 +116,7 @@ class _Asking:
             for extra in range(shape.sightings - 1):
                 yield (self._judged(subject, "fill", 10 + extra),)
             yield from ((self._judged(subject, "hit", number),) for number in range(2))
+            yield from self._short(subject, shape, 0)
 
     def sentinels(self, cycle: int, number: int) -> Phase:
         """The last prompts used before a flood: when the newest of them is cold, so is everything older."""
@@ -169,12 +130,12 @@ class _Asking:
 
         return phase
 
-    def _cold_then_hit(self, subject: _Subject, shape: Shape) -> Iterator[Ask]:
+    def _cold_then_hit(self, subject: Subject, shape: Shape) -> Iterator[Ask]:
         yield self._judged(subject, "virgin", 0, cold=True)
         yield from (self._judged(subject, "fill", extra) for extra in range(shape.sightings))
         yield self._judged(subject, "hit", 0)
 
-    def traffic(self, cycle: int, shape: Shape, subjects: Sequence[_Subject]) -> Iterator[Wave]:
+    def traffic(self, cycle: int, shape: Shape, subjects: Sequence[Subject]) -> Iterator[Wave]:
         """Several at once: cold ones, then hits between cold strangers."""
         if not self._can_be_cold:
             return
@@ -192,14 +153,16 @@ class _Asking:
             return [lambda past: ((marker,), (Flush(key=f"{key}/flush"),)) if self.shape(past) else ()]
         return [self._flood(cycle, number, step) for step in range(FLOOD_STEPS)]
 
-    def come_back(self, cycle: int, shape: Shape, subjects: Sequence[_Subject]) -> Iterator[Wave]:
+    def come_back(self, cycle: int, shape: Shape, subjects: Sequence[Subject]) -> Iterator[Wave]:
         """All return; then each is asked once more."""
-        yield from ((self._judged(subject, "returned", 0),) for subject in subjects)
+        for subject in subjects:
+            yield (self._judged(subject, "returned", 0),)
+            yield from self._short(subject, shape, 1)
         for subject in subjects:
             yield from ((self._judged(subject, "fill", 20 + extra),) for extra in range(shape.sightings - 1))
             yield (self._judged(subject, "refilled", 0),)
 
-    def come_back_again(self, cycle: int, shape: Shape, subjects: Sequence[_Subject]) -> Iterator[Wave]:
+    def come_back_again(self, cycle: int, shape: Shape, subjects: Sequence[Subject]) -> Iterator[Wave]:
         """Half return a second time; the others' prefix is brought back by another session, or far from the end."""
         for number, subject in enumerate(subjects):
             if number % 2 == 0:
@@ -229,6 +192,10 @@ class _Asking:
 
     # -- prompts
 
+    def _sentinel(self, cycle: int, number: int, step: int, shape: Shape) -> Subject:
+        name = f"{self._options.name}/s{cycle}.{number}.{step}"
+        return shape_sentinel(self._options, name, shape, exact=self._material.exact)
+
     def _probe(self, number: int) -> str:
         return f"{self._options.name}/probe{number}"
 
@@ -238,55 +205,13 @@ class _Asking:
     def _members(self, cycle: int) -> range:
         return range(cycle, self._options.prompts, self._options.cycles)
 
-    def _subject(self, index: int, shape: Shape) -> _Subject:
-        """Prompt `index` of this round; a quarter of them get a one-token answer."""
-        long = self._options.long_tails and index % 2 == 1 and shape.rule.step > SMALL_STEP
-        turn = index // self._options.cycles
-        one = turn % 4 == 3 and not long
-        tails = LONG_TAILS if long else ONE_TOKEN_TAILS if one else SHORT_TAILS
-        tail = min(tails[turn // (4 if one else 1) % len(tails)], max(1, shape.rule.step - 1))
-        name = f"{self._options.name}/p{index:03d}"
-        return self._shaped(name, tail, shape, answer_tokens=1 if one else ANSWER_TOKENS, needle=turn % 4 == 1)
-
-    def _sentinel(self, cycle: int, number: int, step: int, shape: Shape) -> _Subject:
-        name = f"{self._options.name}/s{cycle}.{number}.{step}"
-        return self._shaped(name, 1, shape, answer_tokens=ANSWER_TOKENS, needle=False)
-
-    def _shaped(self, name: str, tail: int, shape: Shape, *, answer_tokens: int, needle: bool) -> _Subject:
-        """A prompt that ends `tail` tokens behind the last point from which a hit can resume."""
-        rule, chunk = shape.rule, self._options.chunk_tokens
-        room = self._options.longest_tokens - rule.offset - tail + 1
-        blocks = max(1, room // rule.step)
-        aligned = chunk is not None and chunk % rule.step == 0 and chunk // rule.step <= blocks and rule.drop == 0
-        if aligned and chunk is not None:
-            blocks = blocks // (chunk // rule.step) * (chunk // rule.step)
-        length = blocks * rule.step + rule.offset + tail - 1
-        far_blocks = blocks - min(-(-FAR_TOKENS // rule.step), blocks - rule.drop // rule.step - 1)
-        far = far_blocks * rule.step + rule.offset if 0 < far_blocks < blocks else None
-        labels: dict[str, Json] = {
-            "round": self._options.round_index,
-            "tail": tail,
-            "aligned": aligned,
-            "needle": needle and not self._material.exact,
-            "one_token": answer_tokens == 1,
-        }
-        if not self._material.exact:
-            labels["code"] = code(self._options.seed, name)
-        return _Subject(
-            name=name,
-            tokens=max(1, length - shape.overhead),
-            far_tokens=None if far is None else max(1, far - shape.overhead),
-            answer_tokens=answer_tokens,
-            labels=labels,
-        )
-
     @property
     def _can_be_cold(self) -> bool:
         return self._options.salt or self._options.bypass
 
     # -- requests
 
-    def _judged(self, subject: _Subject, arm: str, number: int, *, cold: bool = False) -> Ask:
+    def _judged(self, subject: Subject, arm: str, number: int, *, cold: bool = False) -> Ask:
         parameters: dict[str, Json] = dict(self._options.fields)
         if cold and self._options.salt:
             parameters["cache_salt"] = self._material.salt(f"{subject.name}/{arm}/{number}")
@@ -303,14 +228,28 @@ class _Asking:
             labels=subject.labels,
         )
 
-    def _far(self, subject: _Subject) -> Iterator[Wave]:
+    def _short(self, subject: Subject, shape: Shape, number: int) -> Iterator[Wave]:
+        """A few tokens that no cache keeps; nothing where the server's own tokens fill a block."""
+        tokens = min(SHORT_TOKENS, shape.rule.step - 1 - shape.overhead)
+        if tokens >= SHORTEST_TOKENS:
+            name = f"{subject.name}/short"
+            short = Subject(
+                name=name,
+                tokens=tokens,
+                far_tokens=None,
+                answer_tokens=ANSWER_TOKENS,
+                labels={"round": self._options.round_index, "needle": False},
+            )
+            yield (self._judged(short, "short", number),)
+
+    def _far(self, subject: Subject) -> Iterator[Wave]:
         """Cache a prefix alone, so that the whole prompt resumes there."""
         if subject.far_tokens is None:
             return
         yield (self._ask(subject.name, "fill", subject.far_tokens, output_tokens=1, sighting=0),)
         yield (self._judged(subject, "far", 0),)
 
-    def _other_session(self, subject: _Subject, number: int) -> Ask:
+    def _other_session(self, subject: Subject, number: int) -> Ask:
         """The prompt's text up to its last tokens, with another ending."""
         tail = self._options.name + f"/other of {subject.name}"
         kept = max(1, subject.tokens - int(str(subject.labels["tail"])))

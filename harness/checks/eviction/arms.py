@@ -13,9 +13,9 @@ from workloads.plan import Json
 
 VIRGIN, TRAFFIC_COLD, HIT, TRAFFIC_HIT, FAR = "virgin", "cotraffic-cold", "hit", "cotraffic-hit", "far"
 RETURNED, REFILLED, DECODED, AGAIN = "returned", "refilled", "refilled-decode", "returned-again"
-SENTINEL = "sentinel"
+SENTINEL, SHORT = "sentinel", "short"
 JUDGED = (HIT, TRAFFIC_HIT, RETURNED, REFILLED, DECODED, AGAIN, SENTINEL)
-COLD_MEANT = (VIRGIN, TRAFFIC_COLD)
+COLD_MEANT = (VIRGIN, TRAFFIC_COLD, SHORT)
 WARM_MEANT = (HIT, TRAFFIC_HIT, FAR, REFILLED, DECODED)
 WARM_TTFT_RATIO = 0.7
 """A hit's first token comes in less than this share of the cold one's time, if the clock is to be a witness of it."""

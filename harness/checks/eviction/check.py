@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from harness.checks.check import Check, PlanRequest
 from harness.checks.eviction.judge import NAME, judge
-from workloads.eviction import PROBES, EvictionOptions, eviction
+from workloads.eviction import eviction, imagined
+from workloads.eviction_shape import PROBES, EvictionOptions
 from workloads.waves import Waves
 
 RESERVE_TOKENS = 64
@@ -60,4 +61,5 @@ EVICTION = Check(
     plan=plan,
     judge=judge,
     concurrency=8,
+    imagine=imagined,
 )

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from harness.checks.eviction.pairs import Pair, Path
-from harness.checks.eviction.tests import CONFIRM_LEVEL, Result, run_tests, smallest_effect
+from harness.checks.eviction.pairs import LONG, Pair, Path
+from harness.checks.eviction.tests import BENIGN_OFFSET, CONFIRM_LEVEL, FEWEST, Result, run_tests, smallest_effect
 
 FAMILY_WISE = 1e-3
 PLACEBO = "virgin/virgin"
@@ -49,9 +49,10 @@ def decide(pairs: Sequence[Pair]) -> Decision:
     level = FAMILY_WISE / max(1, planned)
     results = [result for group in families.values() for result in run_tests(group, level)]
     alarms = tuple(result for result in results if result.alarm and _counts(result, families))
-    repeated = [result for result in alarms if _repeats(result, fresh.get(result.family, []))]
-    confirmed = tuple(result for result in repeated if _unexplained(result, fresh[result.family]))
-    effects = {name: smallest_effect(group, level) for name, group in families.items() if name != PLACEBO}
+    repeated = [result for result in alarms if _repeats(result, fresh)]
+    confirmed = tuple(result for result in repeated if _unexplained(result, fresh))
+    measured = {name: group for name, group in families.items() if name != PLACEBO and len(group) >= FEWEST}
+    effects = {name: smallest_effect(group, level) for name, group in measured.items()}
     return Decision(
         alarms=alarms,
         confirmed=confirmed,
@@ -73,21 +74,42 @@ def _counts(result: Result, families: Mapping[str, Sequence[Pair]]) -> bool:
     return math.sqrt(median(pair.near_first for pair in families[PLACEBO])) > COLD_APART
 
 
-def _repeats(result: Result, fresh: Sequence[Pair]) -> bool:
-    again = {item.test: item for item in run_tests(fresh, CONFIRM_LEVEL)}
-    return result.test in again and again[result.test].alarm
+def _repeats(result: Result, fresh: Mapping[str, Sequence[Pair]]) -> bool:
+    return _alarms(result.test, fresh.get(result.family, []))
 
 
-def _unexplained(result: Result, fresh: Sequence[Pair]) -> bool:
+def _alarms(test: str, pairs: Sequence[Pair]) -> bool:
+    return any(item.alarm for item in run_tests(pairs, CONFIRM_LEVEL) if item.test == test)
+
+
+def _beyond_offsets(fresh: Sequence[Pair]) -> bool:
+    """Whether a prompt that repeats a sparse alarm is three times as far off as the largest harmless offset."""
+    named = {prompt for item in run_tests(fresh, CONFIRM_LEVEL) if item.test == "sparse" for prompt in item.prompts}
+    return any(pair.prompt in named and pair.near_first > (3 * BENIGN_OFFSET) ** 2 for pair in fresh)
+
+
+def _unexplained(result: Result, fresh: Mapping[str, Sequence[Pair]]) -> bool:
     """Whether no kernel that is chosen by the tail's length explains a repeated alarm between different paths.
 
     None does if cold runs ended in a piece of the tail's length too, if long tails alarm as well, or if the difference
     is beyond every harmless offset.
     """
-    if fresh[0].path is not Path.CROSS or result.test in ("absolute", "hard"):
+    pairs = fresh[result.family]
+    if pairs[0].path is not Path.CROSS or result.test in ("absolute", "hard") or result.family.endswith(LONG):
         return True
-    aligned = [pair for pair in fresh if pair.aligned]
-    long = [pair for pair in fresh if not pair.short]
-    return any(
-        item.test == result.test and item.alarm for group in (aligned, long) for item in run_tests(group, CONFIRM_LEVEL)
-    )
+    if result.test == "sparse" and _beyond_offsets(pairs):
+        return True
+    aligned = [pair for pair in pairs if pair.aligned]
+    return _alarms(result.test, aligned) or _alarms(result.test, fresh.get(result.family + LONG, []))
+
+
+def passing_effect(effects: Mapping[str, float]) -> float:
+    """The smallest effect a pass would claim: of each arm the better of its short and long tails, of all the worst.
+
+    Infinity if nothing was measured.
+    """
+    best: dict[str, float] = {}
+    for name, nats in effects.items():
+        family = name.removesuffix(LONG)
+        best[family] = min(nats, best.get(family, math.inf))
+    return max(best.values(), default=math.inf)

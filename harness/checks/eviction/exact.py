@@ -43,7 +43,7 @@ def exact_tier(families: Mapping[str, Sequence[Pair]], level: float, *, determin
     differing: dict[str, tuple[str, ...]] = {}
     alarms: list[str] = []
     for family, group in families.items():
-        if group[0].path not in wanted or family.startswith("cotraffic"):
+        if group[0].path not in wanted or family.startswith(("cotraffic", "short")):
             continue
         found = tuple(pair.prompt for pair in group if pair.near > SMALLEST**2)
         differing[family] = found

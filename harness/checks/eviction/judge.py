@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from harness.checks.eviction.arms import sort_by_prompt
-from harness.checks.eviction.decision import PLACEBO, Decision, by_family, decide
+from harness.checks.eviction.decision import PLACEBO, Decision, by_family, decide, passing_effect
 from harness.checks.eviction.exact import Exact, exact_tier
 from harness.checks.eviction.exercise import Exercise, exercise
 from harness.checks.eviction.pairs import Pair, Path, pairs_of
@@ -120,11 +120,11 @@ def _conclusion(
         return Status.INCONCLUSIVE, reason, None
     if missing := done.missing():
         return Status.INCONCLUSIVE, "not exercised: " + "; ".join(missing), None
-    worst = max(decision.smallest_effects.values(), default=math.inf)
+    worst = passing_effect(decision.smallest_effects)
     if worst > LARGEST_BLIND_SPOT:
         reason = f"too noisy or too few prompts: blind below {worst:.2f} nats, {LARGEST_BLIND_SPOT} are allowed"
         return Status.INCONCLUSIVE, reason, None
-    same = [nats for name, nats in decision.smallest_effects.items() if not name.endswith("/cold")]
+    same = [nats for name, nats in decision.smallest_effects.items() if "/cold" not in name]
     tight = f" ({max(same):.3f} where the path is the same)" if same else ""
     how = f"{done.hits} prompts hit, {done.returned_cold} returned cold, {done.returned_warm} returned cached"
     return Status.PASS, f"no difference beyond noise; blind below {worst:.2f} nats{tight}; {how}", None

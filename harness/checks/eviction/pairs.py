@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import combinations
 
@@ -13,6 +13,7 @@ from harness.checks.eviction.arms import (
     HIT,
     JUDGED,
     RETURNED,
+    SHORT,
     TRAFFIC_COLD,
     TRAFFIC_HIT,
     VIRGIN,
@@ -23,7 +24,7 @@ from harness.stats.gaps import first_flip, mean_gap, squared_gaps
 
 FIRST = 4
 SHORT_TAIL = 32
-IDENTICAL = 1e-6
+LONG = ", long tail"
 
 
 class Path(StrEnum):
@@ -43,8 +44,10 @@ class Pair:
 
     near / near_first: over the first 16 / 4 positions, averaged over replicates. null / null_first: the largest of the
     prompt's own noise. floor: the same without the far control; both None where nothing measured it. flip: the gap in
-    nats of a changed token that every replicate shows, None if there is none; null_flip: the largest among controls.
-    proxy: the null comes from hits, for lack of a second cold answer. short: resumed at most 32 tokens earlier.
+    nats of a changed token that every replicate shows, None if there is none; null_flip: the largest among the controls
+    of the floor.
+    proxy: the null comes from hits, for lack of a second cold answer. Families of hits that resumed more than 32 tokens
+    before the answer are named so.
     """
 
     family: str
@@ -59,7 +62,6 @@ class Pair:
     flip: float | None
     null_flip: float
     proxy: bool
-    short: bool
     aligned: bool
     distance: int | None
     request_ids: tuple[str, ...]
@@ -76,6 +78,8 @@ class _Gap:
 
 def pairs_of(arms: PromptArms) -> tuple[Pair, ...]:
     """Every pair this prompt offers; none without a first cold answer that lists log-probabilities."""
+    if len(shorts := [shot for shot in arms.of(SHORT) if shot.warm is not True]) > 1:
+        return tuple(pair for pair in [_short_pair(arms, shorts)] if pair is not None)
     virgins = [shot for shot in arms.of(VIRGIN) if shot.warm is not True and shot.logprobs]
     if not virgins:
         return ()
@@ -122,6 +126,12 @@ def _hit_pair(arms: PromptArms, arm: str, shots: Sequence[Shot], hits: Sequence[
     return _pair(f"{arm}/hit", Path.SAME, arms, _between(shots, hits[:1]), quiet, [], shots, hits)
 
 
+def _short_pair(arms: PromptArms, shots: Sequence[Shot]) -> Pair | None:
+    """A prompt too short to be cached, again and again: no null but the largest harmless offset applies."""
+    pair = _pair("short/short", Path.SAME, arms, _between(shots[1:], shots[:1]), [], [], shots[1:], shots[:1])
+    return None if pair is None else replace(pair, floor=0.0, proxy=True)
+
+
 def _placebo(arms: PromptArms, virgins: Sequence[Shot]) -> Pair | None:
     hits = [shot for shot in arms.of(HIT) if shot.warm]
     quiet = _within(hits)
@@ -146,10 +156,11 @@ def _pair(
         return None
     controls = [*quiet, *far]
     distances = [shot.distance for shot in shots if shot.distance is not None]
+    short = not distances or min(distances) <= SHORT_TAIL
     flips = [gap.flip for gap in near]
     has_null = bool(far) if path is Path.CROSS else bool(quiet)
     return Pair(
-        family=family,
+        family=family if short or path is not Path.CROSS else family + LONG,
         path=path,
         prompt=arms.prompt,
         round_index=arms.round_index,
@@ -159,9 +170,8 @@ def _pair(
         null_first=max(gap.first for gap in controls) if has_null else None,
         floor=max((gap.whole for gap in quiet), default=None),
         flip=None if None in flips else min(flip for flip in flips if flip is not None),
-        null_flip=max((gap.flip for gap in controls if gap.flip is not None), default=0.0),
+        null_flip=max((gap.flip for gap in quiet if gap.flip is not None), default=0.0),
         proxy=proxy,
-        short=not distances or min(distances) <= SHORT_TAIL,
         aligned=arms.aligned,
         distance=min(distances, default=None),
         request_ids=tuple(shot.request_id for shot in (*shots, *references[:1])),

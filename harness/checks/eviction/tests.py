@@ -3,10 +3,11 @@
 Score of a pair: S = ln[(E + f²) / (N + f²)], E the pair's squared gap, N the largest of its own controls and of the
 family's median control, f a floor; clipped to [-3, 5].
 
-mean: one-sided t of S over prompts against ln 2.25, and the median pair above a gate in nats; on the first 16 positions
-and on the first 4. absolute (cross paths): the same against the largest harmless offset seen on any engine, 0.25 nats,
-in place of the far control, because a memory that was lost is still lost far from the boundary. sparse: single prompts
-with S > 2.5 and twice the gate. hard: single prompts whose token changed in every replicate against a clear preference.
+mean: one-sided t of S over prompts against ln 2.25, and the median pair above a gate in nats; on the first 16
+positions and on the first 4. absolute (cross paths, and prompts too short to be cached): the same against the largest
+harmless offset seen on any engine, 0.25 nats, in place of the far control, because a memory that was lost is still lost
+far from the boundary. sparse: single prompts with S > 2.5 and twice the gate. hard: single prompts whose token changed
+in every replicate against a clear preference.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ BENIGN_OFFSET = 0.25
 HARD_GAP = 1.0
 CONFIRM_LEVEL = 0.01
 FEWEST = 8
+SMALLEST_EFFECT, LARGEST_EFFECT, BISECTIONS = 1e-3, 10.0, 10
 
 Score = Callable[[Pair], float]
 
@@ -92,7 +94,7 @@ def run_tests(pairs: Sequence[Pair], level: float, *, fewest: int = FEWEST) -> l
         _sparse(pairs),
         _hard(pairs),
     ]
-    if pairs[0].path is Path.CROSS:
+    if pairs[0].path is Path.CROSS or all(pair.null is None for pair in pairs):
         firsts = [pair.near_first for pair in pairs]
         results.append(_mean(pairs, "absolute", absolute_scores(pairs), firsts, level, fewest))
     return [result for result in results if result.count]
@@ -128,29 +130,26 @@ def _sparse(pairs: Sequence[Pair]) -> Result:
 
 
 def _hard(pairs: Sequence[Pair]) -> Result:
-    """A flip must beat 1 nat, eight times the prompt's own noise, and twice the largest flip of any control."""
-    judged = [pair for pair in pairs if pair.floor is not None]
-    largest_null = max((pair.null_flip for pair in judged), default=0.0)
+    """A flip must beat 1 nat on either side, eight times the prompt's own noise, and twice any control's flip.
+
+    The far control is left out: a lost memory flips its tokens too. What a lasting offset of 0.25 nats could flip has a
+    gap of 1 nat on both sides once in 10^8 positions.
+    """
+    judged = [(pair, pair.floor) for pair in pairs if pair.floor is not None]
+    largest_null = max((pair.null_flip for pair, _ in judged), default=0.0)
     flips = {
         pair.prompt: pair.flip
-        for pair in judged
-        if pair.flip is not None and pair.flip > max(HARD_GAP, 8 * math.sqrt(_noise(pair)), 2 * largest_null)
+        for pair, floor in judged
+        if pair.flip is not None and pair.flip > max(HARD_GAP, 8 * math.sqrt(floor), 2 * largest_null)
     }
     return Result(
         family=pairs[0].family,
         test="hard",
         alarm=bool(flips),
         count=len(judged),
-        statistic=max((pair.flip for pair in judged if pair.flip is not None), default=0.0),
+        statistic=max((pair.flip for pair, _ in judged if pair.flip is not None), default=0.0),
         prompts=tuple(flips),
     )
-
-
-def _noise(pair: Pair) -> float:
-    if pair.null is not None:
-        return pair.null
-    assert pair.floor is not None
-    return pair.floor
 
 
 def smallest_effect(pairs: Sequence[Pair], level: float) -> float | None:
@@ -176,10 +175,10 @@ def smallest_effect(pairs: Sequence[Pair], level: float) -> float | None:
         loud = math.sqrt(median(pair.near for pair in judged) + effect**2) > gate_of(judged)
         return loud and (mean - RATIO) * math.sqrt(len(values)) / spread > needed
 
-    low, high = 0.0, 10.0
+    low, high = SMALLEST_EFFECT, LARGEST_EFFECT
     if not found(high):
         return math.inf
-    for _ in range(40):
-        middle = (low + high) / 2
+    for _ in range(BISECTIONS):
+        middle = math.sqrt(low * high)
         low, high = (low, middle) if found(middle) else (middle, high)
     return 1.5 * high

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from harness.checks.eviction.judge import judge
+from harness.checks.history import Capabilities
+from harness.checks.verdict import Status
+from tests.checks.eviction.histories import HEALTHY, Shot, both, history, shifted
+
+HITS = ("hit", "cotraffic-hit", "refilled")
+ALL_HITS = (*HITS, "far")
+
+
+def test_identical_answers_pass_and_the_verdict_says_what_it_could_not_see() -> None:
+    verdict = judge(history())
+    assert verdict.status is Status.PASS
+    assert "blind below 0.2" in verdict.reason
+    assert verdict.null_size == 32
+    assert verdict.examined == 32
+    assert max(verdict.smallest_effect.values()) <= 0.35
+    assert any("returned/virgin" in name for name in verdict.smallest_effect)
+    assert any("at 1-16 tokens" in name for name in verdict.smallest_effect)
+
+
+def test_a_lasting_offset_of_all_hits_is_forgiven() -> None:
+    verdict = judge(history(change=shifted(ALL_HITS, 0.05, seed="offset")))
+    assert verdict.status is Status.PASS
+
+
+def test_noise_of_every_request_is_forgiven() -> None:
+    verdict = judge(history(change=lambda index, shot: replace(shot, shift=0.03, seed=f"{shot.arm}{shot.number}")))
+    assert verdict.status is Status.PASS
+
+
+def test_a_spoilt_hit_is_suspected_and_asked_about_again() -> None:
+    verdict = judge(history(change=shifted(HITS, 1.0)))
+    assert verdict.status is Status.SUSPECT
+    assert verdict.follow_up is not None
+    assert verdict.follow_up.count == 64
+    assert verdict.evidence
+    assert verdict.evidence[0].request_ids
+
+
+def test_a_spoilt_hit_that_fresh_prompts_repeat_fails() -> None:
+    verdict = judge(history(change=shifted(HITS, 1.0), fresh=64))
+    assert verdict.status is Status.FAIL
+    assert verdict.follow_up is None
+    assert "hit/cold" in verdict.reason
+
+
+def test_an_alarm_that_fresh_prompts_do_not_repeat_stays_a_suspicion() -> None:
+    verdict = judge(history(change=shifted(HITS, 1.0), fresh=64, fresh_change=lambda index, shot: shot))
+    assert verdict.status is Status.SUSPECT
+    assert verdict.follow_up is None
+
+
+def test_returned_answers_that_differ_from_the_first_ones_fail() -> None:
+    verdict = judge(history(change=shifted(("returned",), 0.3), fresh=64))
+    assert verdict.status is Status.FAIL
+    assert "returned/virgin" in verdict.reason
+
+
+def test_without_a_second_cold_answer_a_small_difference_of_returned_ones_proves_nothing() -> None:
+    shots = [shot for shot in HEALTHY if (shot.arm, shot.number) not in {("virgin", 1), ("cotraffic-cold", 0)}]
+    small = judge(history(change=shifted(("returned",), 0.08), shots=shots))
+    assert small.status is Status.PASS
+    gross = judge(history(change=shifted(("returned",), 1.0), shots=shots, fresh=64))
+    assert gross.status is Status.FAIL
+
+
+def test_a_gross_fault_in_one_of_ten_hits_fails() -> None:
+    verdict = judge(history(change=shifted(HITS, 2.0, every=10), fresh=64))
+    assert verdict.status is Status.FAIL
+
+
+def test_an_offset_of_short_tails_alone_never_fails() -> None:
+    spoilt = shifted(HITS, 0.25, seed="kernel")
+
+    def fresh(index: int, shot: Shot) -> Shot:
+        return spoilt(index, shot) if index % 2 == 0 else shot
+
+    verdict = judge(history(change=spoilt, fresh=64, fresh_change=fresh))
+    assert verdict.status is Status.SUSPECT
+    assert "tail" in verdict.reason
+
+
+def test_the_same_offset_fails_where_cold_runs_end_in_the_same_shape() -> None:
+    spoilt = shifted(HITS, 0.25, seed="kernel")
+    verdict = judge(history(change=spoilt, fresh=64, labels=lambda index: {"aligned": True}))
+    assert verdict.status is Status.FAIL
+
+
+def test_a_lost_memory_fails_although_the_far_resume_lost_it_too() -> None:
+    verdict = judge(history(change=shifted(ALL_HITS, 1.5), fresh=64))
+    assert verdict.status is Status.FAIL
+    assert "absolute" in verdict.reason or "hard" in verdict.reason
+
+
+def test_cold_answers_that_differ_leave_nothing_to_compare_with() -> None:
+    apart = shifted(("virgin",), 0.2, seed="cold")
+    verdict = judge(history(change=lambda index, shot: apart(index, shot) if shot.number == 1 else shot))
+    assert verdict.status is Status.INCONCLUSIVE
+    assert "cold answers" in verdict.reason
+
+
+def test_cold_answers_grossly_apart_fail_while_hits_repeat_themselves() -> None:
+    apart = shifted(("virgin",), 1.5, seed="cold")
+    verdict = judge(history(change=lambda index, shot: apart(index, shot) if shot.number == 1 else shot, fresh=64))
+    assert verdict.status is Status.FAIL
+    assert "virgin/virgin" in verdict.reason
+
+
+def test_a_noisy_endpoint_is_undecidable() -> None:
+    noisy = judge(history(change=lambda index, shot: replace(shot, shift=0.6, seed=f"{shot.arm}{shot.number}")))
+    assert noisy.status is Status.INCONCLUSIVE
+    assert "blind below" in noisy.reason
+
+
+def test_too_few_prompts_are_undecidable() -> None:
+    assert judge(history(4)).status is Status.INCONCLUSIVE
+
+
+def test_an_empty_history_is_undecidable_and_no_cache_is_not_applicable() -> None:
+    assert judge(history(0)).status is Status.INCONCLUSIVE
+    uncached = judge(history(0, capabilities=Capabilities(cached_tokens=False)))
+    assert uncached.status is Status.NOT_APPLICABLE
+
+
+def test_a_history_of_failed_requests_is_undecidable() -> None:
+    verdict = judge(history(change=lambda index, shot: replace(shot, failed=True)))
+    assert verdict.status is Status.INCONCLUSIVE
+
+
+def test_hits_that_never_came_are_not_a_pass() -> None:
+    missed = judge(history(change=lambda index, shot: replace(shot, cached=0)))
+    assert missed.status is Status.INCONCLUSIVE
+    assert "only 0 prompts were hit" in missed.reason
+
+
+def test_an_eviction_that_never_happened_is_not_a_pass() -> None:
+    kept = judge(history(change=lambda i, shot: replace(shot, cached=704) if shot.arm == "returned" else shot))
+    assert kept.status is Status.INCONCLUSIVE
+    assert "nothing was ever evicted" in kept.reason
+
+
+def test_what_stays_mapped_after_a_flood_is_judged_as_the_hit_it_claims_to_be() -> None:
+    def mapped(index: int, shot: Shot) -> Shot:
+        return replace(shot, cached=704, shift=2.0, seed="other") if shot.arm == "returned" else shot
+
+    verdict = judge(history(change=mapped, fresh=64))
+    assert verdict.status is Status.FAIL
+    assert "never went cold" in verdict.reason
+
+
+@pytest.mark.parametrize("cached", [0, None])
+def test_hits_whose_count_is_lost_are_recognised_by_the_clock(cached: int | None) -> None:
+    def lost(index: int, shot: Shot) -> Shot:
+        return replace(shot, cached=cached, quick=True) if shot.cached else shot
+
+    verdict = judge(history(change=both(lost, shifted(HITS, 1.0)), fresh=64))
+    assert verdict.status is Status.FAIL
+
+
+def test_a_count_of_none_without_a_quick_answer_is_no_hit() -> None:
+    def silent(index: int, shot: Shot) -> Shot:
+        return replace(shot, cached=None, quick=False)
+
+    assert judge(history(change=silent)).status is Status.INCONCLUSIVE
+
+
+def test_anothers_code_in_an_answer_fails_at_once() -> None:
+    def leaked(index: int, shot: Shot) -> Shot:
+        return replace(shot, text="it is 1000005.") if index == 3 and shot.arm == "returned" else shot
+
+    verdict = judge(history(change=leaked, labels=lambda index: {"code": str(1_000_000 + index)}))
+    assert verdict.status is Status.FAIL
+    assert verdict.violations == 1
+    assert "p005" in verdict.evidence[0].text
+
+
+def test_ones_own_code_and_parts_of_numbers_are_forgiven() -> None:
+    def own(index: int, shot: Shot) -> Shot:
+        return replace(shot, text=f"{1_000_000 + index} and 91000005")
+
+    assert judge(history(change=own, labels=lambda index: {"code": str(1_000_000 + index)})).status is Status.PASS
+
+
+def test_the_exact_tier_suspects_what_identical_repeats_do_not_show() -> None:
+    verdict = judge(history(change=shifted(("returned",), 0.012)))
+    assert verdict.status is Status.SUSPECT
+    assert verdict.details["exact_tier"] is True
+
+
+def test_the_exact_tier_fails_a_server_declared_deterministic() -> None:
+    known = Capabilities(cached_tokens=True, logprobs=20, deterministic=True)
+    verdict = judge(history(change=shifted(HITS, 0.012), fresh=64, capabilities=known))
+    assert verdict.status is Status.FAIL
+    assert judge(history(change=shifted(HITS, 0.012), fresh=64)).status is Status.PASS
+
+
+def test_texts_alone_can_fail_but_never_pass() -> None:
+    def garbled(index: int, shot: Shot) -> Shot:
+        text = "x another text" if shot.arm in ("hit", "refilled") else "the same text" * 4
+        return replace(shot, logprobs=False, text=text)
+
+    assert judge(history(change=garbled, fresh=64)).status is Status.FAIL
+    silent = judge(history(change=lambda index, shot: replace(shot, logprobs=False)))
+    assert silent.status is Status.INCONCLUSIVE
+    assert "texts alone" in silent.reason
+
+
+def test_lost_codes_fail_without_logprobs() -> None:
+    def forgetful(index: int, shot: Shot) -> Shot:
+        mine = f"code {1_000_000 + index}"
+        return replace(shot, logprobs=False, text="code unknown" if shot.arm == "hit" else mine)
+
+    labels = lambda index: {"code": str(1_000_000 + index), "needle": True}  # noqa: E731
+    verdict = judge(history(change=forgetful, fresh=64, labels=labels))
+    assert verdict.status is Status.FAIL

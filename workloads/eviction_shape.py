@@ -1,0 +1,129 @@
+"""Sizes of the eviction plan's prompts: where they end, seen from the points at which hits resume."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from workloads.eviction_documents import code
+from workloads.granularity import Rule
+from workloads.plan import Json
+
+PROBES = (0, 37, 101, 158)
+SHORT_TAILS = (1, 2, 0, 1, 3, 1, 2, 8)
+ONE_TOKEN_TAILS = (1, 2, 4, 16)
+LONG_TAILS = (33, 37, 42, 47, 52, 57, 61, 63)
+FAR_TOKENS = 512
+ANSWER_TOKENS = 16
+SMALL_STEP = 40
+"""Tokens behind the last resume point; 0 ends right on it, where a resume must start one step earlier."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvictionOptions:
+    """Sizes and means of a plan.
+
+    name: what prompts of this round are called, so that another round's are fresh. prompts: in all cycles together.
+    longest_tokens: of any prompt. cycles: how often the cache is filled and emptied. salt: a fresh `cache_salt` gives
+    a cold answer. bypass: `cache_prompt: false` does. flush: the cache can be emptied natively. cache_tokens: what the
+    cache holds, None if it is not known. flood_tokens: most that one eviction by flooding may cost. chunk_tokens: the
+    server's prefill chunk, None if it is not known. long_tails: every second prompt ends far behind its resume point.
+    fields: body fields of every judged request.
+    """
+
+    name: str = "r0"
+    round_index: int = 0
+    seed: int = 0
+    prompts: int = 32
+    longest_tokens: int = 768
+    cycles: int = 3
+    salt: bool = False
+    bypass: bool = False
+    flush: bool = False
+    cache_tokens: int | None = None
+    flood_tokens: int = 400_000
+    chunk_tokens: int | None = None
+    long_tails: bool = False
+    fields: Mapping[str, Json] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.prompts < 1 or self.cycles < 1:
+            raise ValueError("an eviction plan needs at least one prompt and one cycle")
+        if self.longest_tokens < 2 * max(PROBES):
+            raise ValueError(f"prompts of {self.longest_tokens} tokens are too short to find where hits resume")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """Where hits resume, as the first prompts showed it.
+
+    rule: of cached tokens. overhead: tokens that the server adds to a prompt. sightings: how often a prompt must have
+    been asked before it is a hit.
+    """
+
+    rule: Rule
+    overhead: int
+    sightings: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """One prompt: its name, its length without the server's own tokens, and how much of it a far resume skips."""
+
+    name: str
+    tokens: int
+    far_tokens: int | None
+    answer_tokens: int
+    labels: Mapping[str, Json]
+
+
+def shape_prompt(options: EvictionOptions, index: int, shape: Shape, *, exact: bool) -> Subject:
+    """Prompt `index` of a round; a quarter of them get a one-token answer, another quarter is asked for its code.
+
+    exact: prompts have exactly the length asked for, and hold no codes.
+    """
+    long = options.long_tails and index % 2 == 1 and shape.rule.step > SMALL_STEP
+    turn = index // options.cycles
+    one = turn % 4 == 3 and not long
+    tails = LONG_TAILS if long else ONE_TOKEN_TAILS if one else SHORT_TAILS
+    tail = min(tails[turn // (4 if one else 1) % len(tails)], max(1, shape.rule.step - 1))
+    needle = turn % 4 == 1 and not exact
+    return _subject(options, f"{options.name}/p{index:03d}", tail, shape, one=one, needle=needle, exact=exact)
+
+
+def shape_sentinel(options: EvictionOptions, name: str, shape: Shape, *, exact: bool) -> Subject:
+    """A prompt that ends one token behind its resume point."""
+    return _subject(options, name, 1, shape, one=False, needle=False, exact=exact)
+
+
+def _subject(
+    options: EvictionOptions, name: str, tail: int, shape: Shape, *, one: bool, needle: bool, exact: bool
+) -> Subject:
+    blocks, aligned = _blocks(options, tail, shape.rule)
+    rule = shape.rule
+    length = blocks * rule.step + rule.offset + tail - 1
+    far_blocks = blocks - min(-(-FAR_TOKENS // rule.step), blocks - rule.drop // rule.step - 1)
+    far = far_blocks * rule.step + rule.offset if 0 < far_blocks < blocks else None
+    labels: dict[str, Json] = {
+        "round": options.round_index,
+        "tail": tail,
+        "aligned": aligned,
+        "needle": needle,
+        "one_token": one,
+    }
+    return Subject(
+        name=name,
+        tokens=max(1, length - shape.overhead),
+        far_tokens=None if far is None else max(1, far - shape.overhead),
+        answer_tokens=1 if one else ANSWER_TOKENS,
+        labels=labels if exact else {**labels, "code": code(options.seed, name)},
+    )
+
+
+def _blocks(options: EvictionOptions, tail: int, rule: Rule) -> tuple[int, bool]:
+    """Steps of the rule before the tail, and whether a cold run is known to begin a piece of its prefill there."""
+    blocks = max(1, (options.longest_tokens - rule.offset - tail + 1) // rule.step)
+    if options.chunk_tokens is None or options.chunk_tokens % rule.step or rule.drop:
+        return blocks, False
+    chunk_blocks = options.chunk_tokens // rule.step
+    return (blocks // chunk_blocks * chunk_blocks, True) if chunk_blocks <= blocks else (blocks, False)
