@@ -79,7 +79,7 @@ def _request(names: Sequence[str], given: Mapping[str, object]) -> CheckRequest:
     own = {name: given[name] for name in ("base_url", "api_key", "headers", "result_dir", "report_dir")}
     return CheckRequest(
         options=_options(names, {**given, "exclusive_server": exclusive, "notes": notes}),
-        argv=tuple(sys.argv),
+        argv=tuple(sys.argv[1:]),
         environment=environment,
         dry_run=bool(given["dry_run"]),
         as_json=bool(given["as_json"]),

@@ -13,6 +13,9 @@ from harness.report.page import Picture, render_html, render_markdown
 from harness.report.tables import Table, run_tables
 from harness.store import RunFolder
 
+# Rounds of a check are asked one by one: their throughput means nothing, and their verdicts say the rest.
+CHECK_COMMAND = "check"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportFiles:
@@ -35,8 +38,9 @@ def build_report(runs: Sequence[Path], out_dir: Path, percentiles: Sequence[floa
     loaded = [_derived(path, percentiles) for path in runs]
     summaries = [each.summary for each in loaded]
     out_dir.mkdir(parents=True, exist_ok=True)
-    tables = run_tables(summaries)
-    drawings = draw_all(loaded)
+    measured = [each for each in loaded if each.summary.info.command != CHECK_COMMAND]
+    tables = run_tables([each.summary for each in measured]) if measured else ()
+    drawings = draw_all(measured) if measured else []
     figures = [path for drawing in drawings for path in write_figure(drawing, out_dir)]
     pictures = [picture_of(drawing, out_dir) for drawing in drawings]
     index_html, index_md = out_dir / "index.html", out_dir / "index.md"

@@ -12,6 +12,7 @@ from harness.records import RunInfo
 from harness.report.derive import RunSummary
 from harness.report.numbers import run_letter
 from harness.report.tables import Table, cell_label
+from harness.report.verdicts import VerdictView, read_judgements, views
 from workloads.plan import Json
 
 FactRows = tuple[tuple[str, str], ...]
@@ -42,6 +43,7 @@ class RunFacts:
     model: str
     warnings: tuple[str, ...]
     failures: tuple[str, ...]
+    verdicts: tuple[VerdictView, ...]
     identity: FactRows
     details: FactRows
 
@@ -62,6 +64,7 @@ def run_facts(summary: RunSummary, name: str) -> RunFacts:
         model=info.target.model,
         warnings=(*summary.warnings, *cells),
         failures=tuple(failures),
+        verdicts=views(read_judgements(summary.path)),
         identity=_identity(info),
         details=_details(summary),
     )
