@@ -27,6 +27,11 @@ COMMANDS = {
         target="harness.cli.sweep:sweep",
         summary="Measure an endpoint at several concurrency levels.",
     ),
+    "duel": CommandEntry(
+        section="Measure",
+        target="harness.cli.duel:duel",
+        summary="Ask the same of two endpoints, taking turns, and compare them.",
+    ),
     "check": CommandEntry(
         section="Verify",
         target="harness.cli.check:check",
@@ -41,6 +46,11 @@ COMMANDS = {
         section="Records",
         target="harness.cli.records:report",
         summary="Rebuild tables, plots and page of finished runs.",
+    ),
+    "compare": CommandEntry(
+        section="Records",
+        target="harness.cli.compare:compare",
+        summary="Put finished runs side by side: ratios, who wins where, one page.",
     ),
     "judge": CommandEntry(
         section="Records",

@@ -20,9 +20,9 @@ FEWEST_ROUNDS = 2
 
 
 def write_comparison(
-    comparison: Comparison, out_dir: Path, *, judged: Sequence[Judged] = (), left_out: Sequence[str] = ()
+    comparison: Comparison, out_dir: Path, *, judged: Sequence[Judged] = (), overlooked: Sequence[str] = ()
 ) -> ReportFiles:
-    """Write the page and everything beside it; `left_out` are differences that the user chose to overlook."""
+    """Write the page and everything beside it; `overlooked` are differences that the user chose to overlook."""
     out_dir.mkdir(parents=True, exist_ok=True)
     drawings = draw(comparison)
     if comparison.memory:
@@ -32,7 +32,7 @@ def write_comparison(
     made = tables(comparison, judged)
     pictures = [picture_of(drawing, out_dir) for drawing in drawings]
     for name, template in FILES.items():
-        text = _render(template, comparison, judged, left_out, made, pictures)
+        text = _render(template, comparison, judged, overlooked, made, pictures)
         (out_dir / name).write_text(text, encoding="utf-8")
     return ReportFiles(
         index_html=out_dir / "index.html",
@@ -46,7 +46,7 @@ def _render(
     template: str,
     comparison: Comparison,
     judged: Sequence[Judged],
-    left_out: Sequence[str],
+    overlooked: Sequence[str],
     made: Sequence[Table],
     pictures: Sequence[Picture],
 ) -> str:
@@ -54,7 +54,7 @@ def _render(
     return environment.get_template(template).render(
         sides=[{"letter": side.letter, "name": side.name, "text": side_text(side)} for side in comparison.sides],
         verdict=[*(each.text for each in judged), *sentences(comparison)],
-        warnings=warnings(comparison, left_out),
+        warnings=warnings(comparison, overlooked),
         guide=_guide(comparison),
         tables=made,
         pictures=pictures,
@@ -78,9 +78,9 @@ def side_text(side: Side) -> str:
     return f"{named}model {target.model} at {where}, measured {side.run.info.started_utc[:16]} UTC"
 
 
-def warnings(comparison: Comparison, left_out: Sequence[str]) -> list[str]:
+def warnings(comparison: Comparison, overlooked: Sequence[str]) -> list[str]:
     """What a reader must know before believing a ratio."""
-    told = [f"Unlike, compared anyway: {text}" for text in left_out]
+    told = [f"Unlike, compared anyway: {text}" for text in overlooked]
     if not comparison.interleaved:
         told.append(
             "The runs did not take turns (ling-bench duel does that): whatever changed on the machine or the network"

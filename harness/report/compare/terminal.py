@@ -17,13 +17,13 @@ from workloads.plan import Json
 SHOWN = ("regression", "ratio_", "crossovers", "growth", "memory", "cost", "published")
 
 
-def comparison_text(comparison: Comparison, judged: Sequence[Judged] = (), left_out: Sequence[str] = ()) -> str:
+def comparison_text(comparison: Comparison, judged: Sequence[Judged] = (), overlooked: Sequence[str] = ()) -> str:
     """Sides, tables, warnings, and the verdict last, where the eye is."""
     blocks = ["\n".join(_wrapped(f"{side.letter}  {side_text(side)}") for side in comparison.sides)]
     for table in tables(comparison, judged):
         if table.slug.startswith(SHOWN) and table.slug != "published":
             blocks.append(f"{table.title}\n{table_text(table)}")
-    told = warnings(comparison, left_out)
+    told = warnings(comparison, overlooked)
     if told:
         blocks.append("\n".join(_wrapped(f"warning: {text}") for text in told))
     blocks.append("\n".join(["verdict", *(_wrapped(f"- {text}") for text in sentences(comparison))]))
@@ -35,7 +35,7 @@ def _wrapped(text: str) -> str:
 
 
 def comparison_json(
-    comparison: Comparison, judged: Sequence[Judged] = (), left_out: Sequence[str] = ()
+    comparison: Comparison, judged: Sequence[Judged] = (), overlooked: Sequence[str] = ()
 ) -> dict[str, Json]:
     """Everything the page says, for programs."""
     first, *others = comparison.measured
@@ -75,7 +75,7 @@ def comparison_json(
                          "outcome": str(each.outcome)} for each in judged],
         },
         "verdict": sentences(comparison),
-        "warnings": warnings(comparison, left_out),
+        "warnings": warnings(comparison, overlooked),
     }  # fmt: skip
 
 
