@@ -137,6 +137,7 @@ def _config(views: Sequence[EngineView]) -> Metric:
             "hash_block_size": str(options.block_size),
             "cache_hit_alignment_tokens": str(options.block_size),
             "kv_cache_size_tokens": str(view.capacity_tokens),
+            "kv_cache_memory_bytes": str(options.cache_bytes),
             "num_gpu_blocks": str(options.cache_bytes // view.block_bytes),
             "enable_prefix_caching": str(not options.no_prefix_caching),
             "mamba_cache_mode": "align" if not options.no_prefix_caching else "none",
