@@ -88,7 +88,9 @@ async def run_duel(request: DuelRequest) -> int:
     duel_id = secrets.token_hex(4)
     with disk_trouble_is_a_message(), contextlib.ExitStack() as stack:
         runs = [
-            stack.enter_context(RunFolder.create(request.result_dir, _run_info(request, contender, duel_id)))
+            stack.enter_context(
+                RunFolder.create(request.result_dir, _run_info(request, contender, duel_id, contenders[0].counting))
+            )
             for contender in contenders
         ]
         await _fight(request, bouts, contenders, runs)
@@ -160,7 +162,7 @@ def _warn_of_length(bouts: Sequence[Bout], contenders: Sequence[Contender]) -> N
             )
 
 
-def _run_info(request: DuelRequest, contender: Contender, duel_id: str) -> RunInfo:
+def _run_info(request: DuelRequest, contender: Contender, duel_id: str, sized_by: Counting) -> RunInfo:
     now = CLOCK.utc_now()
     side = contender.options
     plan = side.applied_to(request.plan)
@@ -169,7 +171,7 @@ def _run_info(request: DuelRequest, contender: Contender, duel_id: str) -> RunIn
         "rounds": request.rounds,
         "duel": duel_id,
         "side": side.letter,
-        "lengths_by": contender.counting.source,
+        "lengths_by": sized_by.source,
     }
     return RunInfo(
         schema_version=SCHEMA_VERSION,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean, median
 
 from harness.metrics.cache import cached_and_prompt_tokens
@@ -30,10 +30,16 @@ class Unlike:
 def unlike(first: Side, other: Side, points: Sequence[Point]) -> list[Unlike]:
     """Everything that speaks against comparing two measured sides; empty if nothing does."""
     found = [*_settings(first, other), *_goodput(first, other)]
-    for point in points:
-        rounds = first.rounds[point], other.rounds[point]
-        found += [each for each in (_plans(point, *rounds), _lengths(point, *rounds), _outputs(point, *rounds)) if each]
+    for differs in (_plans, _lengths, _outputs):
+        at = [
+            each for point in points if (each := differs(point, first.rounds[point], other.rounds[point])) is not None
+        ]
+        found += [replace(each, text=f"{each.text}{_more(len(at) - 1)}") for each in at[:1]]
     return [*found, *(each for side in (first, other) if (each := no_hits(side)) is not None)]
+
+
+def _more(count: int) -> str:
+    return f", and so on at {count} more point{'s' if count > 1 else ''}" if count else ""
 
 
 def no_hits(side: Side) -> Unlike | None:
@@ -116,14 +122,16 @@ def _lengths(point: Point, one: Sequence[Round], two: Sequence[Round]) -> Unlike
 
 def _outputs(point: Point, one: Sequence[Round], two: Sequence[Round]) -> Unlike | None:
     made = [_mean(side, output_tokens) for side in (one, two)]
-    return _far_apart("output length", point, made, ALIKE_OUTPUT)
+    return _far_apart("mean output length", point, made, ALIKE_OUTPUT, " (--ignore-eos makes them alike)")
 
 
-def _far_apart(what: str, point: Point, values: Sequence[float | None], factor: float) -> Unlike | None:
+def _far_apart(
+    what: str, point: Point, values: Sequence[float | None], factor: float, advice: str = ""
+) -> Unlike | None:
     one, two = values
     if one is None or two is None or max(one, two) <= factor * min(one, two):
         return None
-    return Unlike(what=what, text=f"{what} at {point.label}: {one:,.0f} against {two:,.0f} tokens")
+    return Unlike(what=what, text=f"{what} at {point.label}: {one:,.0f} against {two:,.0f} tokens{advice}")
 
 
 def _values(side: Sequence[Round], read: Callable[[Record], int | None]) -> list[int]:

@@ -87,7 +87,7 @@ def compare(
         apart=tuple(_apart(measured, points)),
         statistics=tuple(there),
         ratios=tuple(ratios),
-        crossovers=tuple(each for one in by_side for each in crossovers(one, first.letter)),
+        crossovers=tuple(each for one in by_side for each in crossovers(one)),
         growths=tuple(each for one, other in zip(by_side, others, strict=True) for each in growths(one, first, other)),
         unlike=tuple(each for other in others for each in unlike(first, other, points)),
         memory={} if memory is None else memory,

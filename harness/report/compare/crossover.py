@@ -39,7 +39,7 @@ class Crossover:
         return self.at is not None and self.ahead_before is not None and self.ahead_after is not None
 
 
-def crossovers(ratios: Sequence[Ratio], first_letter: str) -> list[Crossover]:
+def crossovers(ratios: Sequence[Ratio]) -> list[Crossover]:
     """One for each figure, axis and value of the other axis that has two or more points."""
     lines: dict[tuple[str, str, int], list[Ratio]] = {}
     for each in ratios:
@@ -49,7 +49,7 @@ def crossovers(ratios: Sequence[Ratio], first_letter: str) -> list[Crossover]:
             lines.setdefault((each.metric, "context length", each.point.concurrency), []).append(each)
         lines.setdefault((each.metric, "concurrency", each.point.context_tokens), []).append(each)
     found = [
-        _crossover(metric, axis, fixed, sorted(line, key=lambda each: _place(each, axis)), first_letter)
+        _crossover(metric, axis, fixed, sorted(line, key=lambda each: _place(each, axis)))
         for (metric, axis, fixed), line in lines.items()
         if len(line) > 1
     ]
@@ -60,7 +60,7 @@ def _place(ratio: Ratio, axis: str) -> int:
     return ratio.point.context_tokens if axis == "context length" else ratio.point.concurrency
 
 
-def _crossover(metric: str, axis: str, fixed: int, line: list[Ratio], first_letter: str) -> Crossover:
+def _crossover(metric: str, axis: str, fixed: int, line: list[Ratio]) -> Crossover:
     places = np.array([_place(each, axis) for each in line], dtype=np.float64)
     logs = np.array([np.log(each.ratio) for each in line if each.ratio is not None])
     draws = np.stack([each.log_draws for each in line], axis=1)
@@ -69,7 +69,7 @@ def _crossover(metric: str, axis: str, fixed: int, line: list[Ratio], first_lett
     resampled = crossings(places, draws, direction)
     inside = np.isfinite(resampled) & (resampled > 0)
     low, high = interval(resampled)
-    letters = [first_letter if each.better is False else line[0].letter if each.better else None for each in line]
+    letters = [each.ahead for each in line]
     crosses = np.isfinite(at) and at > 0
     return Crossover(
         metric=metric,

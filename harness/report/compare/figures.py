@@ -104,7 +104,7 @@ def _finish_values(figure: Figure, panels: Sequence[Axes], comparison: Compariso
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
     if handles:
-        figure.legend(list(handles.values()), list(handles), loc="outside upper center", ncols=min(len(handles), 3))
+        figure.legend(list(handles.values()), list(handles), loc="outside lower left", ncols=min(len(handles), 2))
 
 
 def _draw_ratios(axes: Axes, comparison: Comparison, statistic: Statistic, along_length: bool) -> None:
@@ -170,10 +170,9 @@ def _ratio_scale(axes: Axes, ratios: Sequence[Ratio], comparison: Comparison, st
         return
     first, other = (side.letter for side in comparison.measured)
     over, under = (other, first) if statistic.higher_is_better else (first, other)
-    for height, ahead, align in ((0.98, over, "top"), (0.02, under, "bottom")):
-        axes.text(
-            0.005, height, f"{ahead} ahead", transform=axes.transAxes, va=align, ha="left", color="#555555", fontsize=10
-        )
+    for height, ahead, arrow, align in ((1.0, over, "↑", "top"), (0.0, under, "↓", "bottom")):
+        text = f" {arrow} {ahead} ahead"
+        axes.text(1.0, height, text, transform=axes.transAxes, va=align, ha="left", color="#555555", fontsize=10)
 
 
 def _panel(point: Point, along_length: bool) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -23,7 +23,7 @@ BLOCKS = "blocks of the server's counter samples"
 class Ratio:
     """One figure of a side divided by the first side's, at one point.
 
-    a, b: the figures themselves, None where a side has none. ratio: b / a. low, high: its 95% interval, None if too few
+    first_letter, letter: the sides. a, b: the figures themselves, None where a side has none. ratio: b / a. low, high: its 95% interval, None if too few
     requests were there for one. pairs: requests that both sides answered, None if not paired. log_draws: resampled
     logarithms of the ratio; a_draws, b_draws: the figures they come from.
     """
@@ -31,6 +31,7 @@ class Ratio:
     metric: str
     higher_is_better: bool
     point: Point
+    first_letter: str
     letter: str
     a: float | None
     b: float | None
@@ -56,6 +57,11 @@ class Ratio:
         if not self.shown or self.ratio is None:
             return None
         return (self.ratio > 1) == self.higher_is_better
+
+    @property
+    def ahead(self) -> str | None:
+        """The letter of the side that is ahead; None if that cannot be told."""
+        return None if self.better is None else self.letter if self.better else self.first_letter
 
     def worsening_draws(self) -> Floats:
         """Resampled factors by which the other side is worse; above 1 is worse."""
@@ -91,6 +97,7 @@ def ratio_at(statistic: Statistic, first: Side, other: Side, point: Point) -> Ra
         metric=statistic.name,
         higher_is_better=statistic.higher_is_better,
         point=point,
+        first_letter=first.letter,
         letter=other.letter,
         a=a,
         b=b,
@@ -110,19 +117,12 @@ def _with_interval(
     draws = np.nan_to_num(centred, nan=float(np.log(ratio))) + _drift(statistic, rounds, known)
     low, high = interval(draws)
     assert known.a is not None and known.b is not None
-    return Ratio(
-        metric=known.metric,
-        higher_is_better=known.higher_is_better,
-        point=known.point,
-        letter=known.letter,
-        a=known.a,
-        b=known.b,
-        ratio=ratio,
+    return replace(
+        known,
         low=float(np.exp(low)),
         high=float(np.exp(high)),
         pairs=drawn.pairs,
         requests=drawn.requests,
-        rounds=known.rounds,
         method=drawn.method,
         log_draws=draws,
         a_draws=drawn.a * (known.a / np.nanmedian(drawn.a)),

@@ -64,7 +64,7 @@ def _ratios(comparison: Comparison, statistic: Statistic) -> Table:
         row = [_length(point.context_tokens), str(point.concurrency), show(found[0].a if found else None)]
         exact: list[Value] = [point.context_tokens, point.concurrency, found[0].a if found else None]
         for each in found:
-            row += [show(each.b), ratio_text(each), _ahead(each, first)]
+            row += [show(each.b), ratio_text(each), each.ahead or "cannot be told"]
             exact += [each.b, each.ratio, each.low, each.high]
         rows.append(tuple(row))
         values.append(tuple(exact))
@@ -81,12 +81,6 @@ def _ratios(comparison: Comparison, statistic: Statistic) -> Table:
         metrics=tuple(names),
         values=tuple(values),
     )
-
-
-def _ahead(ratio: Ratio, first: Side) -> str:
-    if ratio.better is None:
-        return "cannot be told"
-    return ratio.letter if ratio.better else first.letter
 
 
 def _plain(slug: str, title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:

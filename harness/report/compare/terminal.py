@@ -14,14 +14,14 @@ from harness.report.compare.verdict import Judged, overall, sentences
 from harness.report.terminal import WIDTH, table_text
 from workloads.plan import Json
 
-SHOWN = ("regression", "ratio_", "crossovers", "growth", "memory", "cost", "published")
+SHOWN = ("regression", "ratio_", "growth", "memory", "cost")
 
 
 def comparison_text(comparison: Comparison, judged: Sequence[Judged] = (), overlooked: Sequence[str] = ()) -> str:
     """Sides, tables, warnings, and the verdict last, where the eye is."""
     blocks = ["\n".join(_wrapped(f"{side.letter}  {side_text(side)}") for side in comparison.sides)]
     for table in tables(comparison, judged):
-        if table.slug.startswith(SHOWN) and table.slug != "published":
+        if table.slug.startswith(SHOWN):
             blocks.append(f"{table.title}\n{table_text(table)}")
     told = warnings(comparison, overlooked)
     if told:

@@ -109,11 +109,27 @@ def sentences(comparison: Comparison) -> list[str]:
     first, *others = comparison.measured
     told: list[str] = []
     for other in others:
-        told += [_standing(comparison, each, first, other) for each in comparison.statistics]
+        told.append(_headline(comparison, first, other))
+        told += [_standing(comparison, each, first, other) for each in comparison.statistics[1:]]
         told += [_crossover(each, comparison) for each in comparison.crossovers if _worth_telling(each, comparison)]
         told += [_growth(each, first, other) for each in comparison.growths if each.metric == "median_tpot_ms"]
         told += _memory(comparison, first, other)
     return told
+
+
+def _headline(comparison: Comparison, first: Side, other: Side) -> str:
+    """At how many points each side is ahead in the first figure, by their full names."""
+    leading = comparison.statistics[0]
+    ratios = comparison.ratios_of(leading.name, other.letter)
+    wins = {side.name: sum(each.better is better for each in ratios) for side, better in
+            ((other, True), (first, False))}  # fmt: skip
+    points = f"{len(ratios)} points of length and load" if len(ratios) > 1 else "the one point measured"
+    ahead = [f"{name} is ahead at {count}" for name, count in wins.items() if count]
+    if not ahead:
+        return f"In {leading.title}, {first.name} and {other.name} cannot be told apart at {points}; {_spread(ratios)}."
+    undecided = sum(each.better is None for each in ratios)
+    ahead += [f"{undecided} cannot be told from noise"] if undecided else []
+    return f"In {leading.title}, at {points}: {', '.join(ahead)}; {_spread(ratios)}."
 
 
 def _standing(comparison: Comparison, statistic: Statistic, first: Side, other: Side) -> str:
@@ -122,17 +138,21 @@ def _standing(comparison: Comparison, statistic: Statistic, first: Side, other: 
     ahead = {letter: sum(each.better is better for each in ratios) for letter, better in
              ((other.letter, True), (first.letter, False))}  # fmt: skip
     open_points = sum(each.better is None for each in ratios)
-    known = [each.ratio for each in ratios if each.ratio is not None]
-    if not known:
+    if all(each.ratio is None for each in ratios):
         return f"{_title(statistic)}: no ratio can be formed, because a side has no figure or its figure is zero."
-    spread = f"{number(min(known))} to {number(max(known))}" if len(known) > 1 else number(known[0])
     counts = [f"{letter} is ahead at {count}" for letter, count in ahead.items() if count]
     counts += [f"{open_points} cannot be told from noise"] if open_points else []
     points = f"{len(ratios)} points" if len(ratios) > 1 else "the one point"
-    return (
-        f"{_title(statistic)} ({_sense(statistic)}): of {points}, {', '.join(counts)};"
-        f" {other.letter} divided by {first.letter} is {spread}."
-    )
+    return f"{_title(statistic)} ({_sense(statistic)}): of {points}, {', '.join(counts)}; {_spread(ratios)}."
+
+
+def _spread(ratios: Sequence[Ratio]) -> str:
+    """The smallest and the largest ratio."""
+    known = [each.ratio for each in ratios if each.ratio is not None]
+    if not known:
+        return "no ratio can be formed"
+    between = f"from {number(min(known))} to {number(max(known))}" if len(known) > 1 else number(known[0])
+    return f"the ratio {ratios[0].letter}/{ratios[0].first_letter} is {between}"
 
 
 def _title(statistic: Statistic) -> str:
