@@ -18,7 +18,7 @@ from workloads.agent_profile import AgentProfile, recorded_profile
 from workloads.agent_shape import Call, SessionShape, new_tokens, step_kinds, whole_session
 from workloads.options import WorkloadOptions
 from workloads.plan import Json, Message
-from workloads.sessions import Session, SessionGenerator, Turn
+from workloads.sessions import Session, Turn
 from workloads.text import CountTokens, cut_to_tokens, message_tokens, seeded, spread_fraction
 from workloads.transcript import Transcript, definitions_tokens
 
@@ -82,6 +82,7 @@ class AgentFamily:
     name = "agent"
     version = 2
     default_turns = 4
+    given_sessions = None
 
     def __init__(self, spec: AgentSpec, profile: AgentProfile, count: CountTokens) -> None:
         self._spec = spec
@@ -257,7 +258,7 @@ def _tools_within(tokens: int, rng: random.Random, count: CountTokens) -> tuple[
         chosen.append(tool)
 
 
-def agent(options: WorkloadOptions, count: CountTokens) -> SessionGenerator:
+def agent(options: WorkloadOptions, count: CountTokens) -> AgentFamily:
     """The "agent" workload; `input_tokens` is the mean prompt length aimed at."""
     options.refuse("agent", "token_id_range")
     default = AgentSpec(seed=options.seed)
@@ -278,4 +279,4 @@ def agent(options: WorkloadOptions, count: CountTokens) -> SessionGenerator:
         whole=options.whole_sessions,
     )
     profile = recorded_profile() if options.profile is None else options.profile
-    return SessionGenerator(AgentFamily(spec, profile, count), options, count)
+    return AgentFamily(spec, profile, count)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from workloads.plan import Ask, Done, Flush, Generator, Observation, Phase, Sleep, State, Wait
@@ -44,45 +44,42 @@ def plan_cost(
 
     A generator that reacts sees what `imagine` makes of each request, so its true cost may differ.
     """
-    asks, complete = _asked(generator, request_limit, imagine)
-    lengths = [
-        prompt_tokens(ask.prompt, count) if ask.expected_prompt_tokens is None else ask.expected_prompt_tokens
-        for ask in asks
-    ]
-    measured = sum(ask.phase is Phase.MEASURE for ask in asks)
+    measured = asked = prompts = outputs = longest = 0
+    complete = True
+    for ask in _asked(generator, imagine):
+        if ask.phase is Phase.MEASURE and measured == request_limit:
+            complete = False
+            break
+        expected = ask.expected_prompt_tokens
+        length = prompt_tokens(ask.prompt, count) if expected is None else expected
+        measured += ask.phase is Phase.MEASURE
+        asked, prompts, outputs, longest = asked + 1, prompts + length, outputs + ask.max_tokens, max(longest, length)
     return PlanCost(
         requests=measured,
-        warmup_requests=len(asks) - measured,
-        prompt_tokens=sum(lengths),
-        output_tokens=sum(ask.max_tokens for ask in asks),
-        longest_prompt_tokens=max(lengths, default=0),
+        warmup_requests=asked - measured,
+        prompt_tokens=prompts,
+        output_tokens=outputs,
+        longest_prompt_tokens=longest,
         complete=complete,
     )
 
 
-def _asked(
-    generator: Generator[State], request_limit: int, imagine: Callable[[Ask], Observation]
-) -> tuple[list[Ask], bool]:
-    """Every request of the plan, and whether the plan ended; waits and sleeps pass at once."""
+def _asked(generator: Generator[State], imagine: Callable[[Ask], Observation]) -> Iterator[Ask]:
+    """Every request of the plan; waits and sleeps pass at once."""
     state, now_ns = generator.start(), 0
-    asks: list[Ask] = []
     running: deque[Ask] = deque()
     observation: Observation | None = None
-    measured = 0
     while True:
         state, step = generator.next(state, observation, now_ns)
         observation = None
         if isinstance(step, Done):
-            return asks, True
+            return
         if isinstance(step, Sleep):
             now_ns += step.duration_ns
         if isinstance(step, Flush):
             observation = Observation(key=step.key, outcome="ok")
         if isinstance(step, Ask):
-            if step.phase is Phase.MEASURE and measured == request_limit:
-                return asks, False
-            measured += step.phase is Phase.MEASURE
-            asks.append(step)
+            yield step
             running.append(step)
         if running and (isinstance(step, Wait) or len(running) == _AT_ONCE):
             observation = imagine(running.popleft())

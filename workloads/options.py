@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workloads.agent_profile import AgentProfile
+from workloads.arrivals import Arrivals
+from workloads.ruler import Ruler
 
 AGENT_CHOICES = (
     "turns",
@@ -30,6 +32,8 @@ class WorkloadOptions:
     Of agents alone: recorded_think draws pauses from the profile; sub_agents: share of tool steps that send one out;
     compaction: share of steps at which a summary replaces the context (None: the profile's); whole_sessions: from the
     first call to the last; live: the model's own answers are its turns; profile: None means the recorded one.
+    ruler: makes prompts of an exact length; None means lengths are aimed at. arrivals: when sessions come under open
+    load, at so many requests a second; None means closed loop.
     Raises ValueError on a choice that makes no sense.
     """
 
@@ -49,6 +53,8 @@ class WorkloadOptions:
     whole_sessions: bool = False
     live: bool = False
     profile: AgentProfile | None = None
+    ruler: Ruler | None = None
+    arrivals: Arrivals | None = None
 
     def __post_init__(self) -> None:
         for name in ("requests", "highest_concurrency", "input_tokens", "output_tokens", "turns"):

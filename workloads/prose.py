@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from workloads.options import AGENT_CHOICES, WorkloadOptions
 from workloads.plan import ChatPrompt, Json, Message
-from workloads.sessions import Session, SessionGenerator, Turn
+from workloads.sessions import Session, Turn
 from workloads.text import CountTokens, cut_to_tokens, paragraphs, prompt_tokens, question, seeded, spread_fraction
 
 DEFAULT_OUTPUT_TOKENS = 64
@@ -21,6 +21,7 @@ class ProseFamily:
     name = "text"
     version = 1
     default_turns = 1
+    given_sessions = None
 
     def __init__(self, seed: int, output_tokens: int, count: CountTokens) -> None:
         self._seed = seed
@@ -49,8 +50,8 @@ class ProseFamily:
         return Session(turns=(turn,) * turns)
 
 
-def prose(options: WorkloadOptions, count: CountTokens) -> SessionGenerator:
+def prose(options: WorkloadOptions, count: CountTokens) -> ProseFamily:
     """The "text" workload; its input lengths are its own."""
     options.refuse("text", "input_tokens", "token_id_range", *AGENT_CHOICES)
     output_tokens = DEFAULT_OUTPUT_TOKENS if options.output_tokens is None else options.output_tokens
-    return SessionGenerator(ProseFamily(options.seed, output_tokens, count), options, count)
+    return ProseFamily(options.seed, output_tokens, count)

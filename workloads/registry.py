@@ -3,18 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
 from workloads.agent import agent
+from workloads.boundary import BoundaryFamily
+from workloads.classes import ClassesFamily
+from workloads.fork import ForkFamily
+from workloads.needle import NeedleFamily
 from workloads.options import WorkloadOptions
 from workloads.prose import prose
 from workloads.repeat import repeat
-from workloads.sessions import SessionGenerator
+from workloads.sessions import SessionFamily, SessionGenerator
 from workloads.text import CountTokens
 from workloads.uniform import random_lengths
 
+MakeFamily = Callable[[WorkloadOptions, CountTokens], SessionFamily]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadEntry:
+    """A workload: how its sessions are made, and what it asks, in a line. exact: it takes a ruler."""
+
+    make: MakeFamily
+    summary: str
+    exact: bool = False
+
+
+FAMILIES: dict[str, WorkloadEntry] = {
+    "agent": WorkloadEntry(
+        make=agent, summary="growing transcripts of tool calls and results, as coding agents send them"
+    ),
+    "repeat": WorkloadEntry(make=repeat, summary="one long prompt again and again, and its prefix with other tails"),
+    "fork": WorkloadEntry(make=ForkFamily, summary="a long prefix that four requests continue, each in its own way"),
+    "boundary": WorkloadEntry(
+        make=BoundaryFamily, summary="lengths one short of a block boundary, on it and past it, each twice", exact=True
+    ),
+    "classes": WorkloadEntry(
+        make=ClassesFamily, summary="contents from hard to easy to draft: identifiers to refrains"
+    ),
+    "needle": WorkloadEntry(make=NeedleFamily, summary="a number told in a long text and asked for at its end"),
+    "random": WorkloadEntry(make=random_lengths, summary="prompts of one length that share nothing", exact=True),
+    "text": WorkloadEntry(make=prose, summary="questions on passages of many lengths"),
+}
+
+
+def session_generator(name: str, options: WorkloadOptions, count: CountTokens) -> SessionGenerator:
+    """The plan of one workload; ValueError on options that make no sense for it."""
+    if options.ruler is not None and not FAMILIES[name].exact:
+        raise ValueError(f"the {name} workload has no exact lengths")
+    return SessionGenerator(FAMILIES[name].make(options, count), options, count)
+
+
 WORKLOADS: dict[str, Callable[[WorkloadOptions, CountTokens], SessionGenerator]] = {
-    "agent": agent,
-    "repeat": repeat,
-    "random": random_lengths,
-    "text": prose,
+    name: partial(session_generator, name) for name in FAMILIES
 }

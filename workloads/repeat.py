@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from workloads.options import AGENT_CHOICES, WorkloadOptions
 from workloads.plan import ChatPrompt, Json, Message
-from workloads.sessions import Session, SessionGenerator, Turn
+from workloads.sessions import Session, Turn
 from workloads.text import CountTokens, cut_to_tokens, paragraphs, prompt_tokens, question, seeded
 
 DEFAULT_INPUT_TOKENS = 1536
@@ -20,6 +20,7 @@ class RepeatFamily:
     name = "repeat"
     version = 1
     default_turns = 1
+    given_sessions = None
 
     def __init__(self, seed: int, input_tokens: int, output_tokens: int, count: CountTokens) -> None:
         self._seed = seed
@@ -62,9 +63,9 @@ class RepeatFamily:
         return cut_to_tokens(lambda chars: paragraphs(rng, chars), tokens, self._count)
 
 
-def repeat(options: WorkloadOptions, count: CountTokens) -> SessionGenerator:
+def repeat(options: WorkloadOptions, count: CountTokens) -> RepeatFamily:
     """The "repeat" workload; `input_tokens` is the length of the long prompt."""
     options.refuse("repeat", "token_id_range", *AGENT_CHOICES)
     input_tokens = DEFAULT_INPUT_TOKENS if options.input_tokens is None else options.input_tokens
     output_tokens = DEFAULT_OUTPUT_TOKENS if options.output_tokens is None else options.output_tokens
-    return SessionGenerator(RepeatFamily(options.seed, input_tokens, output_tokens, count), options, count)
+    return RepeatFamily(options.seed, input_tokens, output_tokens, count)

@@ -2,7 +2,8 @@
 
 A cell has stages with a barrier between them: one warm-up request alone, the other warm-ups, the filling of the cache
 if asked for, then the measured sessions. The sessions do not depend on how many run at once, so cells at different
-concurrency send the same prompts. A session that thinks takes no place: the next one starts meanwhile.
+concurrency send the same prompts. A session that thinks takes no place: the next one starts meanwhile. Under open load
+sessions start at given times instead, and every request says when it was due.
 """
 
 from __future__ import annotations
@@ -25,17 +26,20 @@ GENERATOR_VERSION = 1
 class Turn:
     """One request of a session; `think_ns` passes between the previous answer and this request.
 
-    kept_messages: leading messages of a chat that are those of the same agent's turn before; after them comes its
-    scripted answer. None where there is no turn before, or none of it is kept. agent: "main", or the name of one that
-    it sent out. expected_prompt_tokens None: no length is aimed at.
+    at_ns: not before this time from the start of measuring, None for no such bound. kept_messages: leading messages of
+    a chat that are those of the same agent's turn before; after them comes its scripted answer. None where there is no
+    turn before, or none of it is kept. agent: "main", or the name of one that it sent out. labels: facts that are kept
+    with the request. expected_prompt_tokens None: no length is aimed at.
     """
 
     prompt: Prompt
     max_tokens: int
     expected_prompt_tokens: int | None
     think_ns: int = 0
+    at_ns: int | None = None
     kept_messages: int | None = None
     agent: str = "main"
+    labels: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +51,14 @@ class Session:
     def __post_init__(self) -> None:
         if not self.turns:
             raise ValueError("a session needs at least one turn")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenSessions:
+    """A family with so many sessions, no more and no fewer; starts_ns: when each begins, None as there is room."""
+
+    count: int
+    starts_ns: tuple[int, ...] | None = None
 
 
 class SessionFamily(Protocol):
@@ -67,6 +79,11 @@ class SessionFamily(Protocol):
         """Turns of a session inside one cell."""
         ...
 
+    @property
+    def given_sessions(self) -> GivenSessions | None:
+        """The sessions of a trace; None if sessions can be made without end."""
+        ...
+
     def spec(self) -> Mapping[str, Json]:
         """Everything the sessions depend on but the token counter."""
         ...
@@ -78,27 +95,38 @@ class SessionFamily(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stage:
-    """Sessions between two barriers; `sessions` None means without end, made when opened."""
+    """Sessions between two barriers.
+
+    count: how many there are, None without end. sessions: those made beforehand, None for those made when opened.
+    starts_ns: when each begins, counted from the stage's own start; None means as soon as there is room.
+    """
 
     label: str
     phase: Phase
     text: str
-    sessions: tuple[Session, ...] | None
+    count: int | None
+    sessions: tuple[Session, ...] | None = None
+    starts_ns: tuple[int, ...] | None = None
 
-    def exhausted(self, opened: int) -> bool:
-        return self.sessions is not None and opened >= len(self.sessions)
+    def opening_ns(self, opened: int, began_ns: int, now_ns: int) -> int | None:
+        """When the next session may begin; None if all have begun."""
+        if self.count is not None and opened >= self.count:
+            return None
+        return now_ns if self.starts_ns is None else began_ns + self.starts_ns[opened]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionState:
     """Where a cell stands.
 
-    opened: sessions of this stage begun. ready: (due_ns, session, turn), turns whose session is free.
+    began_ns: when this stage did. opened: sessions of this stage begun. ready: (due_ns, session, turn), turns whose
+    session is free.
     running: requests in flight, by key. said: of live sessions, what each agent has sent and got.
     """
 
     stage: int = 0
     announced: bool = False
+    began_ns: int = 0
     opened: int = 0
     ready: tuple[tuple[int, int, int], ...] = ()
     running: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -113,7 +141,7 @@ class SessionGenerator:
         self._options = options
         self._sample_tokens = count(SAMPLE)
         self._turns = options.turns if options.turns is not None else family.default_turns
-        self._opened = lru_cache(maxsize=4 * options.highest_concurrency)(self._endless_session)
+        self._opened = lru_cache(maxsize=4 * options.highest_concurrency)(self._made_session)
         self._stages = self._build_stages()
 
     @property
@@ -130,16 +158,18 @@ class SessionGenerator:
 
     def spec(self) -> Mapping[str, Json]:
         """The family's spec, the stages' sizes, and the sample's length as a mark of the token counter."""
-        measured = self._stages[-1].sessions
+        arrivals = self._options.arrivals
         return {
             **self._family.spec(),
             "requests": self._options.requests,
-            "sessions": None if measured is None else len(measured),
+            "sessions": self._stages[-1].count,
             "turns": self._turns,
             "warmups": self._options.warmups,
             "warm_cache": self._options.warm_cache,
             "assistant": "live" if self._options.live else "scripted",
             "sample_tokens": self._sample_tokens,
+            "arrivals": None if arrivals is None else arrivals.as_json(),
+            "lengths": None if self._options.ruler is None else self._options.ruler.as_json(),
         }
 
     def start(self) -> SessionState:
@@ -154,14 +184,16 @@ class SessionGenerator:
             stage = self._stages[state.stage]
             if not state.announced:
                 marker = Marker(key=f"stage.{stage.label}", text=stage.text)
-                return replace(state, announced=True), marker
+                return replace(state, announced=True, began_ns=now_ns), marker
             due = min(state.ready, default=None)
+            opening_ns = stage.opening_ns(state.opened, state.began_ns, now_ns)
             if due is not None and due[0] <= now_ns:
                 return self._ask(state, stage, due)
-            if not stage.exhausted(state.opened):
-                return self._ask(replace(state, opened=state.opened + 1), stage, (now_ns, state.opened, 0))
-            if due is not None:
-                return state, Wait(until_ns=due[0])
+            if opening_ns is not None and opening_ns <= now_ns:
+                return self._ask(replace(state, opened=state.opened + 1), stage, (opening_ns, state.opened, 0))
+            times_ns = [*([] if due is None else [due[0]]), *([] if opening_ns is None else [opening_ns])]
+            if times_ns:
+                return state, Wait(until_ns=min(times_ns))
             if state.running:
                 return state, Wait()
             if state.stage + 1 == len(self._stages):
@@ -175,7 +207,11 @@ class SessionGenerator:
         turns = self._session(self._stages[state.stage], session).turns
         said, ready = state.said, state.ready
         if turn + 1 < len(turns):
-            ready = (*ready, (now_ns + turns[turn + 1].think_ns, session, turn + 1))
+            following = turns[turn + 1]
+            due_ns = now_ns + following.think_ns
+            if following.at_ns is not None:
+                due_ns = max(due_ns, state.began_ns + following.at_ns)
+            ready = (*ready, (due_ns, session, turn + 1))
             if self._options.live:
                 whose = (session, turns[turn].agent)
                 said = {**said, whose: said[whose].answered(observation)}
@@ -184,7 +220,7 @@ class SessionGenerator:
         return replace(state, running=running, ready=ready, said=said)
 
     def _ask(self, state: SessionState, stage: _Stage, due: tuple[int, int, int]) -> tuple[SessionState, Ask]:
-        _, session, index = due
+        due_ns, session, index = due
         turn = self._session(stage, session).turns[index]
         key = f"{stage.label}.{session:05d}.{index:03d}"
         said, prompt = state.said, turn.prompt
@@ -198,8 +234,9 @@ class SessionGenerator:
             session=f"{stage.label}.{session:05d}",
             turn=index,
             phase=stage.phase,
+            planned_ns=None if stage.starts_ns is None else due_ns,
             expected_prompt_tokens=turn.expected_prompt_tokens if prompt is turn.prompt else None,
-            labels={} if turn.agent == "main" else {"agent": turn.agent},
+            labels=turn.labels if turn.agent == "main" else {**turn.labels, "agent": turn.agent},
         )
         running = {**state.running, key: (session, index)}
         ready = tuple(item for item in state.ready if item != due)
@@ -208,21 +245,40 @@ class SessionGenerator:
     def _session(self, stage: _Stage, index: int) -> Session:
         return self._opened(index) if stage.sessions is None else stage.sessions[index]
 
-    def _endless_session(self, index: int) -> Session:
+    def _made_session(self, index: int) -> Session:
         return self._family.session("measure", index, self._turns)
 
     def _build_stages(self) -> tuple[_Stage, ...]:
-        measured = self._measured_sessions()
+        measured = self._measured()
         warmups = tuple(self._family.session("warmup", index, 1) for index in range(self._options.warmups))
         stages = [
-            _Stage(label="first", phase=Phase.WARMUP, text="first warm-up request, alone", sessions=warmups[:1]),
-            _Stage(label="warmup", phase=Phase.WARMUP, text="other warm-up requests", sessions=warmups[1:]),
+            _warming("first", "first warm-up request, alone", warmups[:1]),
+            _warming("warmup", "other warm-up requests", warmups[1:]),
         ]
-        if self._options.warm_cache and measured is not None:
-            openings = tuple(Session(turns=(replace(item.turns[0], max_tokens=1),)) for item in measured)
-            stages.append(_Stage(label="fill", phase=Phase.WARMUP, text="filling the cache", sessions=openings))
-        stages = [stage for stage in stages if stage.sessions]
-        return (*stages, _Stage(label="measure", phase=Phase.MEASURE, text="measuring", sessions=measured))
+        if self._options.warm_cache and measured.count is not None:
+            made = (self._session(measured, index) for index in range(measured.count))
+            openings = tuple(Session(turns=(replace(item.turns[0], max_tokens=1),)) for item in made)
+            stages.append(_warming("fill", "filling the cache", openings))
+        return (*(stage for stage in stages if stage.count), measured)
+
+    def _measured(self) -> _Stage:
+        """The last stage: the family's own sessions if they are given, else as many as the requests need."""
+        given = self._family.given_sessions
+        starts_ns = None if given is None else given.starts_ns
+        sessions = self._measured_sessions() if given is None else None
+        count = given.count if given is not None else None if sessions is None else len(sessions)
+        arrivals = self._options.arrivals
+        if arrivals is not None:
+            starts_ns = arrivals.slowed(1 if given is not None else self._turns).starts_ns(self._options.seed, count)
+            count = len(starts_ns)
+        return _Stage(
+            label="measure",
+            phase=Phase.MEASURE,
+            text="measuring",
+            count=count,
+            sessions=sessions,
+            starts_ns=starts_ns,
+        )
 
     def _measured_sessions(self) -> tuple[Session, ...] | None:
         requests = self._options.requests
@@ -234,9 +290,14 @@ class SessionGenerator:
                 sessions.append(self._family.session("measure", len(sessions), self._turns))
             return trimmed(sessions, requests)
         turn_counts = share_turns(requests, self._turns, self._options.highest_concurrency)
-        return trimmed(
-            [self._family.session("measure", index, turns) for index, turns in enumerate(turn_counts)], requests
-        )
+        made = [self._family.session("measure", index, turns) for index, turns in enumerate(turn_counts)]
+        while _turns_of(made) < requests:
+            made.append(self._family.session("measure", len(made), self._turns))
+        return trimmed(made, requests)
+
+
+def _warming(label: str, text: str, sessions: tuple[Session, ...]) -> _Stage:
+    return _Stage(label=label, phase=Phase.WARMUP, text=text, count=len(sessions), sessions=sessions)
 
 
 def _live_prompt(prompt: ChatPrompt, kept: int | None, said: Said | None) -> ChatPrompt:
