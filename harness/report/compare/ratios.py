@@ -23,9 +23,9 @@ BLOCKS = "blocks of the server's counter samples"
 class Ratio:
     """One figure of a side divided by the first side's, at one point.
 
-    first_letter, letter: the sides. a, b: the figures themselves, None where a side has none. ratio: b / a. low, high: its 95% interval, None if too few
-    requests were there for one. pairs: requests that both sides answered, None if not paired. log_draws: resampled
-    logarithms of the ratio; a_draws, b_draws: the figures they come from.
+    first_letter, letter: the two sides. a, b: their figures, None where a side has none. ratio: b / a. low, high: its
+    95% interval, None if too few requests were there for one. pairs: requests that both sides answered, None if not
+    paired. log_draws: resampled logarithms of the ratio; a_draws, b_draws: the figures they come from.
     """
 
     metric: str

@@ -8,7 +8,6 @@ from harness.report.compare.alike import own_lengths
 from harness.report.compare.comparison import Comparison
 from harness.report.compare.memory import break_even
 from harness.report.compare.ratios import Ratio
-from harness.report.compare.sides import Side
 from harness.report.compare.statistics import Statistic, statistic_named
 from harness.report.compare.verdict import Judged, fixed_label
 from harness.report.numbers import NOT_REPORTED, number, percent, whole
@@ -64,7 +63,7 @@ def _ratios(comparison: Comparison, statistic: Statistic) -> Table:
         row = [_length(point.context_tokens), str(point.concurrency), show(found[0].a if found else None)]
         exact: list[Value] = [point.context_tokens, point.concurrency, found[0].a if found else None]
         for each in found:
-            row += [show(each.b), ratio_text(each), each.ahead or "cannot be told"]
+            row += [show(each.b), ratio_text(each), "cannot be told" if each.ahead is None else each.ahead]
             exact += [each.b, each.ratio, each.low, each.high]
         rows.append(tuple(row))
         values.append(tuple(exact))
