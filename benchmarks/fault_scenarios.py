@@ -202,9 +202,9 @@ def over_chunk(tail: int, blocks: int = 0) -> Callable[[Player], None]:
 
 
 def next_tenant(player: Player) -> None:
-    """A new prompt in a slot that was used before."""
+    """A new, short prompt in a slot that was used before."""
     player.send(player.text("x", 7, 5))
-    player.send(player.text("a", 7, 5), victim=True)
+    player.send(player.text("a", 1, 5), victim=True)
 
 
 def together(count: int, *, temperature: float = 0.0) -> Callable[[Player], None]:
@@ -483,7 +483,6 @@ PROOFS: dict[tuple[str, str], Proof] = {
     ("K25", "row"): Proof("together, sampled", "in turn, sampled"),
     ("K25", "exact"): Proof("in turn, sampled", "in turn, speculating"),
     ("K27", "parent"): Proof("twins", "resend"),
-    ("K27", "salt"): Proof("two salts", "resend"),
     ("K27", "tail"): Proof("like tails", "resend"),
     ("K28", "mapped"): Proof("evicted", "resend"),
     ("K29", "stale"): Proof("back from host", "resend"),

@@ -23,7 +23,7 @@ class KeyCollision(Fault):
                 effect="a block's key covers its place and its own tokens, not the blocks before it",
                 trigger="a prompt made of blocks that others had at the same places",
             ),
-            Mode(name="salt", size="gross", effect="the salt is left out", trigger="one prompt with two salts"),
+            Mode(name="salt", size="accounting", effect="the salt is left out", trigger="one prompt with two salts"),
             Mode(
                 name="tail",
                 size="gross",

@@ -13,7 +13,7 @@ from harness.reference.scheduler.engine import Engine
 from harness.reference.scheduler.sequence import Sequence
 from harness.reference.speculation.verify import Verdict
 
-THRESHOLD = 0.05
+THRESHOLD = 0.01
 
 
 class LossyAccept(Fault):

@@ -57,12 +57,11 @@ def run(options: EngineOptions) -> None:
 
 
 def make_engines(options: EngineOptions) -> list[Engine]:
-    """One engine for each replica, all on the same weights, with the faults asked for.
+    """One engine for each replica, all on the same weights.
 
     Raises:
         ValueError: the options cannot be served.
     """
-    faults = [parse_fault(text) for text in options.fault]
     config, weights = load(options.arch)
     mode: Mode = "deterministic" if options.deterministic else "bf16" if options.noise == "bf16" else "default"
     tokenizer = Tokenizer.load()
@@ -72,19 +71,30 @@ def make_engines(options: EngineOptions) -> list[Engine]:
         text_stream=lambda: StreamDecoder(tokenizer),
         eos_ids=tokenizer.eos_ids,
     )
-    engines = [build_engine(options, served) for _ in range(options.replicas)]
-    for engine in engines:
-        for fault in faults:
+    return [build_engine(options, served) for _ in range(options.replicas)]
+
+
+def plant_faults(options: EngineOptions, engines: list[Engine], dialect: Dialect) -> None:
+    """Plants the faults asked for, if any, each anew in every engine.
+
+    Raises:
+        ValueError: there is no such fault.
+    """
+    for fault in map(parse_fault, options.fault):
+        fault.build().plant_dialect(dialect)
+        for engine in engines:
             fault.build().plant(engine)
-    return engines
 
 
 def make_service(options: EngineOptions, engines: list[Engine]) -> Service:
-    """A service whose workers have not been started."""
+    """A service whose workers have not been started.
+
+    Raises:
+        ValueError: there is no fault of a name given.
+    """
     tokenizer = Tokenizer.load()
     dialect = DIALECTS[options.dialect](options, tokenizer)
-    for text in options.fault:
-        parse_fault(text).build().plant_dialect(dialect)
+    plant_faults(options, engines, dialect)
     parser = Parser(
         rules=dialect.rules,
         tokenizer=tokenizer,

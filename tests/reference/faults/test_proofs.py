@@ -7,8 +7,7 @@ from tests.reference.faults.playing import Played, healthy, largest_change, play
 
 DRAFTS_ONLY = {key for key in PROOFS if key[0] == "K24"}
 SAMPLED = {key for key in PROOFS if key[0] == "K25"}
-SAME_CONTENT = {("K27", "salt")}
-SHOWN_BY_ANSWERS = sorted(PROOFS.keys() - DRAFTS_ONLY - SAMPLED - SAME_CONTENT)
+SHOWN_BY_ANSWERS = sorted(PROOFS.keys() - DRAFTS_ONLY - SAMPLED)
 
 
 def planted(key: tuple[str, str], scenario: str, *, forced: bool = True) -> Played:
@@ -57,7 +56,7 @@ def test_exact_matching_accepts_nothing_at_temperature() -> None:
 
 
 def test_a_salt_left_out_of_the_key_hits() -> None:
-    faulty = planted(("K27", "salt"), "two salts")
+    faulty = play("two salts", "K27:mode=salt")
     before, after = healthy("two salts").victims[0].usage, faulty.victims[0].usage
     assert before is not None and before.cached_tokens == 0
     assert after is not None and after.cached_tokens > 0
