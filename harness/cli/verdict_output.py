@@ -11,8 +11,6 @@ import orjson
 from harness.checks.judgement import Judgement, statuses
 from harness.checks.verdict import Status
 from harness.cli.exits import Exit
-from harness.report.build import build_report
-from harness.report.verdicts import verdict_table
 from harness.store import RunFolder
 
 _UNDECIDED = {Status.SUSPECT, Status.INCONCLUSIVE}
@@ -20,6 +18,9 @@ _UNDECIDED = {Status.SUSPECT, Status.INCONCLUSIVE}
 
 def conclude(run: RunFolder, judgements: Sequence[Judgement], report_dir: Path, *, as_json: bool) -> int:
     """Print the verdicts and draw the report; the run folder is the last line of stdout unless it is JSON."""
+    from harness.report.build import build_report
+    from harness.report.verdicts import verdict_table
+
     files = build_report([run.path], report_dir / run.path.resolve().name)
     click.echo(f"report: {files.index_html}", err=True)
     if as_json:
