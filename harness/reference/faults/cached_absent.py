@@ -9,6 +9,7 @@ from prometheus_client.metrics_core import Metric
 
 from harness.reference.cache.prefix import Match
 from harness.reference.faults.fault import Fault, FaultInfo, Mode, override
+from harness.reference.faults.reported_cached import report_cached
 from harness.reference.faults.usage_fields import change_stream, change_whole, details_of
 from harness.reference.scheduler.engine import Engine
 from harness.reference.scheduler.sequence import Sequence
@@ -33,18 +34,12 @@ class CachedAbsent(Fault):
     )
 
     def plant(self, engine: Engine) -> None:
-        """Overrides noting what was found, for ``zero`` and ``mtp``."""
-        if self.mode != "zero" and (self.mode != "mtp" or engine.prefiller.drafter is None):
-            return
-        count_first = engine.scheduler.count_first
+        """Overrides reporting, for ``zero`` and ``mtp``."""
+        if self.mode == "zero" or (self.mode == "mtp" and engine.prefiller.drafter is not None):
+            report_cached(engine, self._nothing)
 
-        def count_nothing(sequence: Sequence, match: Match | None, now_ns: int) -> None:
-            known = sequence.cached_tokens is not None
-            count_first(sequence, match, now_ns)
-            if not known and sequence.cached_tokens and self.dice.roll():
-                sequence.cached_tokens = 0
-
-        override(engine.scheduler, "count_first", count_nothing)
+    def _nothing(self, sequence: Sequence, _match: Match | None, before: int | None) -> int | None:
+        return 0 if before is None and sequence.cached_tokens and self.dice.roll() else None
 
     def plant_dialect(self, dialect: Dialect) -> None:
         """Overrides writing usage, for ``null`` and ``absent``, or metrics."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from harness.reference.cache.prefix import Match
-from harness.reference.faults.fault import Fault, FaultInfo, Mode, override
+from harness.reference.faults.fault import Fault, FaultInfo, Mode
+from harness.reference.faults.reported_cached import report_cached
 from harness.reference.faults.usage_fields import change_stream, change_whole, details_of
 from harness.reference.scheduler.engine import Engine
 from harness.reference.scheduler.sequence import Sequence
@@ -54,20 +55,15 @@ class CachedInvalid(Fault):
     )
 
     def plant(self, engine: Engine) -> None:
-        """Overrides noting what was found."""
-        if self.mode in ("choices", "reasoning"):
-            return
-        scheduler, size = engine.scheduler, engine.scheduler.limits.block_size
-        count_first = scheduler.count_first
+        """Overrides reporting."""
+        size = engine.scheduler.limits.block_size
 
-        def count_invalid(sequence: Sequence, match: Match | None, now_ns: int) -> None:
-            known = sequence.cached_tokens is not None
-            count_first(sequence, match, now_ns)
-            wrong = self._wrong(sequence, size)
-            if not known and wrong is not None and self.dice.roll():
-                sequence.cached_tokens = wrong
+        def report(sequence: Sequence, _match: Match | None, before: int | None) -> int | None:
+            wrong = self._wrong(sequence, size) if before is None else None
+            return wrong if wrong is not None and self.dice.roll() else None
 
-        override(scheduler, "count_first", count_invalid)
+        if self.mode not in ("choices", "reasoning"):
+            report_cached(engine, report)
 
     def _wrong(self, sequence: Sequence, size: int) -> int | None:
         """What is reported, None when the mode has nothing to spoil."""

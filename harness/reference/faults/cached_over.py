@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from harness.reference.cache.prefix import Match
-from harness.reference.faults.fault import Fault, FaultInfo, Mode, override
+from harness.reference.faults.fault import Fault, FaultInfo, Mode
+from harness.reference.faults.reported_cached import report_cached
 from harness.reference.scheduler.engine import Engine
 from harness.reference.scheduler.sequence import Sequence
 
@@ -37,24 +38,21 @@ class CachedOver(Fault):
     )
 
     def plant(self, engine: Engine) -> None:
-        """Overrides noting what was found."""
-        scheduler, size = engine.scheduler, engine.scheduler.limits.block_size
-        count_first = scheduler.count_first
+        """Overrides reporting."""
+        size = engine.scheduler.limits.block_size
 
-        def count_more(sequence: Sequence, match: Match | None, now_ns: int) -> None:
-            before = sequence.cached_tokens
-            count_first(sequence, match, now_ns)
-            reported = self._reported(sequence, match, before, size)
-            if reported != sequence.cached_tokens and self.dice.roll():
-                sequence.cached_tokens = reported
+        def report(sequence: Sequence, match: Match | None, before: int | None) -> int | None:
+            right = sequence.cached_tokens if before is None else before
+            more = self._reported(sequence, match, before, size)
+            return more if more is not None and more != right and self.dice.roll() else None
 
-        override(scheduler, "count_first", count_more)
+        report_cached(engine, report)
 
     def _reported(self, sequence: Sequence, match: Match | None, before: int | None, size: int) -> int | None:
-        if self.mode == "retraction":
-            found = match.blocks * size if match is not None else 0
-            return before + found if before is not None else sequence.cached_tokens
-        if before is not None or match is None:
-            return sequence.cached_tokens
+        """What is told, None when the mode has nothing to add."""
+        if match is None or (before is not None) != (self.mode == "retraction"):
+            return None
+        if before is not None:
+            return before + match.blocks * size
         most = sequence.prompt_tokens - 1
         return most if self.mode == "decode" else min(match.latent_blocks * size, most // size * size)
