@@ -1,7 +1,7 @@
 """Builds everything that ships in ``harness/reference/data``: the tokenizer and the weights of both models.
 
-``python -m harness.reference.weights.build --out DIR`` takes about two minutes on one core and needs no files or
-network. The result repeats to the bit on one machine; another BLAS may round the fitted head differently.
+``OPENBLAS_NUM_THREADS=1 python -m harness.reference.weights.build --out DIR`` takes about two minutes of one core and
+needs no files or network. It repeats to the bit on one machine; another BLAS may round the fitted head differently.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from harness.reference.weights.head import fit_head, hidden_and_next
 from harness.reference.weights.shipped import write_weights
 from harness.reference.weights.tokenizer_training import train_tokenizer
 
-_SEED = 1
+SEED = 1
 _VOCAB_SIZE = 512
 _DOCUMENTS = 160
 _FACT_DOCUMENTS = 120
@@ -34,15 +34,15 @@ _TEMPLATE = "chat_template.jinja"
 
 def training_texts() -> list[str]:
     """Text for the tokenizer: all kinds of document, without the names of special tokens."""
-    rng = Random(_SEED)
-    texts = corpus.corpus(_SEED, _DOCUMENTS) + [corpus.facts(rng, 5, 3) for _ in range(_FACT_DOCUMENTS // 2)]
+    rng = Random(SEED)
+    texts = corpus.corpus(SEED, _DOCUMENTS) + [corpus.facts(rng, 5, 3) for _ in range(_FACT_DOCUMENTS // 2)]
     return [re.sub(r"<[|/a-z_]*>", "", text) for text in texts]
 
 
 def training_documents(tokenizer: Tokenizer) -> list[list[int]]:
     """Token sequences for the head: text, facts asked again, and stretches repeated over and over."""
-    rng = Random(_SEED + 1)
-    texts = [tokenizer.encode(text)[:_DOCUMENT_TOKENS] for text in corpus.corpus(_SEED, _DOCUMENTS)]
+    rng = Random(SEED + 1)
+    texts = [tokenizer.encode(text)[:_DOCUMENT_TOKENS] for text in corpus.corpus(SEED, _DOCUMENTS)]
     facts = [tokenizer.encode(corpus.facts(rng, rng.randrange(2, 7), 3)) for _ in range(_FACT_DOCUMENTS)]
     repeats = []
     for _ in range(_REPEAT_DOCUMENTS):
@@ -56,11 +56,11 @@ def build_weights(arch: Arch, tokenizer: Tokenizer) -> dict[str, F32]:
     """Weights of one model: closed form, then the fitted head."""
     config = preset(arch)
     texts = [tokenizer.token_text(token_id) for token_id in range(tokenizer.vocab_size)]
-    weights = Construction(config, token_codes(texts, _SEED), _SEED).build()
+    weights = Construction(config, token_codes(texts, SEED), SEED).build()
     inputs, targets = hidden_and_next(Model(config, weights), training_documents(tokenizer))
     groups = (slice(ANSWER.start, ANSWER.start + SYMBOL_DIM), slice(ANSWER.start + SYMBOL_DIM, ANSWER.stop))
     head = weights["lm_head.weight"]
-    weights["lm_head.weight"] = fit_head(head, inputs, targets, groups, steps=_FIT_STEPS, seed=_SEED)
+    weights["lm_head.weight"] = fit_head(head, inputs, targets, groups, steps=_FIT_STEPS, seed=SEED)
     return weights
 
 

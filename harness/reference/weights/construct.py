@@ -46,6 +46,10 @@ from harness.reference.weights.random_weights import random_weights
 _NO_DECAY = -20.0
 _VALUE = 2e-4
 """Size of values in the recurrent state."""
+_SHIFT_STRENGTH = 4.0
+"""Before the sigmoid: 0.98, so that a shift head's recurrent state keeps a trace of the token before."""
+_OLD_QUERY = 0.05
+"""Share of the query three tokens back in a fact's query, so that the layer's convolution state matters."""
 _FEATURE_GAIN = 6.0
 _FACT_THRESHOLD = 1.6
 _CONTEXT_THRESHOLD = 0.5
@@ -53,7 +57,7 @@ _OTHER_WEIGHT = 0.3
 """Weight of words against digits in a fact's key."""
 _FACT_GAIN = 0.5
 _CONTEXT_GAIN = 0.3
-_SYMBOL_COPY = 0.3
+_SYMBOL_COPY = 0.5
 """How much of a digit's code the copy heads carry in the hybrid: the fact memory has to bring the rest."""
 _FATIGUE_GAIN = 1.5
 _FATIGUE_TOKENS = 24
@@ -145,8 +149,15 @@ class Construction:
         for head in range(c.heads):
             rows = slice(head * c.head_dim, (head + 1) * c.head_dim)
             views = _KdaHead(
-                q=parts["q"][rows], k=parts["k"][rows], v=parts["v"][rows], b=parts["b"][head], out=out[:, rows],
-                k_taps=taps["k"][rows, 0], v_taps=taps["v"][rows, 0], decay=decay[rows],
+                q=parts["q"][rows],
+                k=parts["k"][rows],
+                v=parts["v"][rows],
+                b=parts["b"][head],
+                out=out[:, rows],
+                q_taps=taps["q"][rows, 0],
+                k_taps=taps["k"][rows, 0],
+                v_taps=taps["v"][rows, 0],
+                decay=decay[rows],
             )
             self._kda_head(layer, head, views)
         prefix = f"model.layers.{layer}.attention."
@@ -174,7 +185,7 @@ class Construction:
 
     def _shift_head(self, shift: Shift, views: _KdaHead, *, flags: bool) -> None:
         views.q[0, CONSTANT] = views.k[0, CONSTANT] = 1
-        views.b[CONSTANT] = 16 / CONSTANT_SIZE * self._norm
+        views.b[CONSTANT] = _SHIFT_STRENGTH / CONSTANT_SIZE * self._norm
         views.v[:CODE_DIM, shift.source] = self._codes.shifted(shift.age) * _VALUE * self._norm
         views.v_taps[:] = 0
         views.v_taps[:, -1 - shift.steps] = 1
@@ -193,6 +204,7 @@ class Construction:
         views.k[:, HISTORY] = views.q[:, TOKEN] = features
         views.q[:, HISTORY] = features @ self._codes.shifted(1)
         views.q[:, CONSTANT] = views.k[:, CONSTANT] = -_FACT_THRESHOLD * _FEATURE_GAIN / CONSTANT_SIZE * self._norm
+        views.q_taps[:, 0] = _OLD_QUERY
         views.b[DIGIT] = views.b[ASSIGNED] = 20 * self._norm
         views.b[CONSTANT] = -30 / CONSTANT_SIZE * self._norm
         self._remember_token(views, _FACT_GAIN)
@@ -303,6 +315,7 @@ class _KdaHead:
     v: F64
     b: F64
     out: F64
+    q_taps: F64
     k_taps: F64
     v_taps: F64
     decay: F64

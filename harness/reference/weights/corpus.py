@@ -164,17 +164,19 @@ def _clause(rng: Random) -> str:
     adverb = f"{_pick(rng, _ADVERBS)} " if rng.random() < 0.2 else ""
     out = f"{subject} {adverb}{verb} {_noun_phrase(rng)}"
     while rng.random() < 0.45:
-        out += f" {_pick(rng, _PREPOSITIONS)} {_noun_phrase(rng)}"
+        out += f" {_pick(rng, _PREPOSITIONS)} {_number_phrase(rng) if rng.random() < 0.08 else _noun_phrase(rng)}"
     return out
 
 
 def _noun_phrase(rng: Random) -> str:
     if rng.random() < 0.1:
         return _pick(rng, _NAMES)
-    if rng.random() < 0.04:
-        return f"{rng.randrange(2, 1000)} {_pick(rng, _NOUNS)}s"
     adjective = f"{_pick(rng, _ADJECTIVES)} " if rng.random() < 0.35 else ""
     return f"{_pick(rng, _DETERMINERS)} {adjective}{_pick(rng, _NOUNS)}"
+
+
+def _number_phrase(rng: Random) -> str:
+    return f"{rng.randrange(2, 1000)} {_pick(rng, _NOUNS)}s"
 
 
 def _scalar(rng: Random) -> str | int | float | bool:
