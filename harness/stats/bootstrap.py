@@ -28,15 +28,15 @@ def weighted_mean(values: Floats, weights: Floats) -> Floats:
 
 
 def weighted_quantile(values: Floats, weights: Floats, share: float) -> Floats:
-    """Quantile of float64[n] under each row of weights; between two values where the share falls on a step."""
+    """Quantile of float64[n] under each row of weights, halfway between two values where the share falls on a step."""
     order = np.argsort(values, kind="stable")
     ranked = values[order]
     reached = np.cumsum(weights[:, order], axis=1)
     wanted = share * reached[:, -1:]
     tolerance = 1e-9 * reached[:, -1:]
-    low = (reached >= wanted - tolerance).argmax(axis=1)
+    low = ((reached >= wanted - tolerance) & (reached > 0)).argmax(axis=1)
     above = reached > wanted + tolerance
-    high = np.where(above.any(axis=1), above.argmax(axis=1), len(values) - 1)
+    high = np.where(above.any(axis=1), above.argmax(axis=1), low)
     quantile: Floats = (ranked[low] + ranked[high]) / 2
     return quantile
 
