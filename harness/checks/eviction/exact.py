@@ -29,9 +29,10 @@ class Exact:
 
 
 def exact_tier(families: Mapping[str, Sequence[Pair]], level: float, *, deterministic: bool) -> Exact:
-    """Judge same-path families exactly; cross-path ones too if the server is declared bit-exact.
+    """Judge cold answers against cold ones exactly, and all others too if the server is declared bit-exact.
 
-    `floor` of a pair is the largest gap among repeats on one path, so a pair with a zero floor carries a placebo.
+    Hits are left out otherwise: what filled the cache before each of them had another shape. `floor` of a pair is the
+    largest gap among repeats on one path, so a pair with a zero floor carries a placebo.
     """
     everything = [pair for group in families.values() for pair in group]
     floors = {pair.prompt: pair.floor for pair in everything if pair.path is Path.PLACEBO}
@@ -39,11 +40,11 @@ def exact_tier(families: Mapping[str, Sequence[Pair]], level: float, *, determin
     active = len(noise) >= PLACEBOS_NEEDED and max(noise, default=1.0) <= IDENTICAL
     if not active:
         return Exact(active=False, placebos=len(noise), differing={}, alarms=())
-    wanted = (Path.SAME, Path.CROSS) if deterministic else (Path.SAME,)
     differing: dict[str, tuple[str, ...]] = {}
     alarms: list[str] = []
     for family, group in families.items():
-        if group[0].path not in wanted or family.startswith(("cotraffic", "short")):
+        cold = family.endswith("/virgin") and family != "virgin/virgin"
+        if not cold and not (deterministic and family not in ("virgin/virgin", "short/short")):
             continue
         found = tuple(pair.prompt for pair in group if pair.near > SMALLEST**2)
         differing[family] = found
