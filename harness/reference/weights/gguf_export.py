@@ -80,7 +80,7 @@ def export_gguf(path: Path, config: ModelConfig, weights: Mapping[str, F32], tok
 
     writer = GGUFWriter(path, _ARCH)
     _add_sizes(writer, config)
-    _add_tokenizer(writer, tokenizer)
+    add_tokenizer(writer, tokenizer)
     for name, tensor in _tensors(config, weights):
         writer.add_tensor(name, np.ascontiguousarray(tensor, np.float32))
     writer.write_header_to_file()
@@ -130,7 +130,8 @@ def _add_sizes(writer: GGUFWriter, c: ModelConfig) -> None:
     writer.add_bool(f"{_ARCH}.expert_weights_norm", True)
 
 
-def _add_tokenizer(writer: GGUFWriter, tokenizer: Tokenizer) -> None:
+def add_tokenizer(writer: GGUFWriter, tokenizer: Tokenizer) -> None:
+    """Writes the vocabulary, merges, special tokens and chat template."""
     tokens = tokenizer.vocabulary()
     types = [_NORMAL] * len(tokens)
     for token in SPECIAL_TOKENS:
