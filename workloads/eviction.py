@@ -200,7 +200,7 @@ class _Asking:
         return f"{self._options.name}/probe{number}"
 
     def _probe_tokens(self, number: int) -> int:
-        return self._options.longest_tokens - PROBES[number]
+        return int(self._options.longest_tokens * PROBES[number])
 
     def _members(self, cycle: int) -> range:
         return range(cycle, self._options.prompts, self._options.cycles)

@@ -9,14 +9,16 @@ from workloads.eviction_documents import code
 from workloads.granularity import Rule
 from workloads.plan import Json
 
-PROBES = (0, 37, 101, 158)
+PROBES = (1.0, 0.95, 0.8, 0.55)
+"""Shares of the longest prompt at which hits are looked for."""
+SHORTEST_PROMPT = 256
 SHORT_TAILS = (1, 2, 0, 1, 3, 1, 2, 8)
+"""Tokens behind the last resume point; 0 ends right on it, where a resume must start one step earlier."""
 ONE_TOKEN_TAILS = (1, 2, 4, 16)
 LONG_TAILS = (33, 37, 42, 47, 52, 57, 61, 63)
 FAR_TOKENS = 512
 ANSWER_TOKENS = 16
 SMALL_STEP = 40
-"""Tokens behind the last resume point; 0 ends right on it, where a resume must start one step earlier."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +51,7 @@ class EvictionOptions:
     def __post_init__(self) -> None:
         if self.prompts < 1 or self.cycles < 1:
             raise ValueError("an eviction plan needs at least one prompt and one cycle")
-        if self.longest_tokens < 2 * max(PROBES):
+        if self.longest_tokens < SHORTEST_PROMPT:
             raise ValueError(f"prompts of {self.longest_tokens} tokens are too short to find where hits resume")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.checks.check import Check, PlanRequest
 from harness.checks.eviction.judge import NAME, judge
 from workloads.eviction import eviction, imagined
-from workloads.eviction_shape import PROBES, EvictionOptions
+from workloads.eviction_shape import SHORTEST_PROMPT, EvictionOptions
 from workloads.waves import Waves
 
 RESERVE_TOKENS = 64
@@ -41,7 +41,7 @@ def _longest(request: PlanRequest) -> int:
     """The longest prompt that the budget and the context allow; three blocks and a tail where blocks are large."""
     block = request.capabilities.block_tokens
     blocks = 0 if block is None else 3 * block + RESERVE_TOKENS
-    wanted = max(request.budget.longest_prompt_tokens, 2 * max(PROBES), blocks)
+    wanted = max(request.budget.longest_prompt_tokens, SHORTEST_PROMPT, blocks)
     return wanted if request.max_model_len is None else min(wanted, request.max_model_len - RESERVE_TOKENS)
 
 

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.checks.eviction.histories import HEALTHY
+from workloads.cost import plan_cost
+from workloads.eviction import eviction, imagined
+from workloads.eviction_documents import QUESTION, code, document_of_tokens
+from workloads.eviction_shape import EvictionOptions
+from workloads.material import Material
+from workloads.plan import Ask, Done, Flush, Observation, Step, TextPrompt, TokenPrompt, Wait
+from workloads.text import approximate_count
+
+MATERIAL = Material(seed=5, count=approximate_count, token_ids=tuple(range(100, 1600)))
+
+
+@dataclass
+class Server:
+    """A prefix cache with blocks, salts, a first-in-first-out capacity, and states only at the ends of prompts."""
+
+    block: int = 64
+    capacity_blocks: int = 10**9
+    sightings: int = 1
+    salts: bool = True
+    kept: dict[tuple[str, tuple[int, ...]], int] = field(default_factory=dict)
+
+    def answer(self, ask: Ask) -> Observation:
+        assert isinstance(ask.prompt, TokenPrompt)
+        ids, salt = ask.prompt.token_ids, str(ask.parameters.get("cache_salt", ""))
+        ends = range((len(ids) - 1) // self.block * self.block, 0, -self.block)
+        cached = next((n for n in ends if self.kept.get((salt, ids[:n]), 0) >= self.sightings), 0)
+        last = (len(ids) - 1) // self.block * self.block
+        if last:
+            self.kept[salt, ids[:last]] = self.kept.pop((salt, ids[:last]), 0) + 1
+        while sum(len(key[1]) // self.block for key in self.kept) > self.capacity_blocks:
+            self.kept.pop(next(iter(self.kept)))
+        return Observation(key=ask.key, outcome="ok", prompt_tokens=len(ids), cached_tokens=cached)
+
+
+@dataclass
+class Played:
+    steps: list[Step]
+    seen: dict[str, Observation]
+
+    def asks(self, arm: str) -> Iterator[tuple[Ask, Observation]]:
+        return ((step, self.seen[step.key]) for step in self.steps if isinstance(step, Ask) and step.arm == arm)
+
+    def distances(self, arm: str) -> list[int]:
+        return [seen.prompt_tokens - seen.cached_tokens for _, seen in self.asks(arm)]  # type: ignore[operator]
+
+
+def play(options: EvictionOptions, server: Server) -> Played:
+    generator = eviction(MATERIAL, options)
+    state, steps, seen = generator.start(), [], {}
+    flying: list[Ask] = []
+    observation: Observation | None = None
+    for _ in range(20_000):
+        state, step = generator.next(state, observation, 0)
+        observation = None
+        if isinstance(step, Done):
+            assert not flying
+            return Played(steps=steps, seen=seen)
+        if isinstance(step, Wait):
+            ask = flying.pop(0)
+            observation = seen[ask.key] = server.answer(ask)
+            continue
+        steps.append(step)
+        if isinstance(step, Flush):
+            server.kept.clear()
+            observation = Observation(key=step.key, outcome="ok")
+        if isinstance(step, Ask):
+            flying.append(step)
+    raise AssertionError("the plan does not end")
+
+
+def test_every_arm_is_asked_and_meets_the_cache_as_it_is_meant_to() -> None:
+    played = play(EvictionOptions(prompts=12, salt=True, flush=True), Server())
+    wanted = {shot.arm for shot in HEALTHY} | {"returned-again", "short"}
+    assert wanted <= {step.arm for step in played.steps if isinstance(step, Ask)}
+    for cold in ("virgin", "cotraffic-cold", "returned", "returned-again", "short"):
+        assert {seen.cached_tokens for _, seen in played.asks(cold)} == {0}, cold
+    for warm in ("hit", "cotraffic-hit", "refilled"):
+        assert all(seen.cached_tokens for _, seen in played.asks(warm)), warm
+
+
+def test_hits_resume_right_before_the_answer_and_far_ones_512_tokens_earlier() -> None:
+    played = play(EvictionOptions(prompts=24, salt=True, flush=True), Server())
+    near = played.distances("hit")
+    assert sum(distance <= 4 for distance in near) >= len(near) / 2
+    assert set(near) <= {1, 2, 3, 4, 8, 16, 64}
+    assert all(far - 512 in {0, *near} for far in played.distances("far"))
+
+
+def test_a_confirming_round_has_long_tails_and_other_prompts() -> None:
+    first = play(EvictionOptions(prompts=8, salt=True, flush=True), Server())
+    again = play(EvictionOptions(name="r1", round_index=1, prompts=8, salt=True, flush=True, long_tails=True), Server())
+    assert {33, 37} & set(again.distances("hit"))
+    prompts = [{step.prompt for step in one.steps if isinstance(step, Ask)} for one in (first, again)]
+    assert not prompts[0] & prompts[1]
+    assert all(ask.labels["round"] == 1 for ask, _ in again.asks("hit"))
+
+
+@pytest.mark.parametrize("block", [1, 16, 256])
+def test_other_block_sizes_are_found_and_used(block: int) -> None:
+    played = play(EvictionOptions(prompts=6, salt=True, flush=True), Server(block=block))
+    assert all(0 < distance <= max(16, block) for distance in played.distances("hit"))
+
+
+def test_a_server_that_hits_at_the_third_sighting_is_asked_a_third_time() -> None:
+    played = play(EvictionOptions(prompts=6, salt=True, flush=True), Server(sightings=2))
+    assert all(seen.cached_tokens for _, seen in played.asks("hit"))
+
+
+def test_without_flush_a_flood_goes_on_until_a_sentinel_is_cold() -> None:
+    played = play(EvictionOptions(prompts=6, cycles=1, flood_tokens=200_000), Server(capacity_blocks=400))
+    assert not any(isinstance(step, Flush) for step in played.steps)
+    assert any(seen.cached_tokens == 0 for _, seen in played.asks("sentinel"))
+    assert {seen.cached_tokens for _, seen in played.asks("returned")} == {0}
+
+
+def test_a_flood_that_evicts_nothing_ends_at_its_limit_and_prompts_return_all_the_same() -> None:
+    played = play(EvictionOptions(prompts=6, cycles=1, flood_tokens=50_000), Server())
+    flooded = sum(seen.prompt_tokens or 0 for _, seen in played.asks("flood"))
+    assert flooded <= 2 * 50_000 + 10 * 768
+    assert len(list(played.asks("returned"))) == 6
+
+
+def test_a_server_that_never_hits_is_asked_little() -> None:
+    played = play(EvictionOptions(prompts=32, salt=True, flush=True), Server(sightings=99))
+    assert len(played.steps) == 12
+
+
+def test_without_salt_the_cold_answer_is_the_first_one_and_far_resumes_come_after_an_eviction() -> None:
+    played = play(EvictionOptions(prompts=8, cycles=1, flush=True), Server(salts=False))
+    assert len(list(played.asks("virgin"))) == 8
+    assert {seen.cached_tokens for _, seen in played.asks("virgin")} == {0}
+    assert played.distances("far")
+
+
+def test_the_cost_is_known_before_anything_is_asked() -> None:
+    options = EvictionOptions(prompts=6, cycles=1, salt=True, flush=True)
+    cost = plan_cost(eviction(MATERIAL, options), imagine=imagined)
+    played = play(options, Server())
+    asked = sum(isinstance(step, Ask) for step in played.steps)
+    assert cost.complete
+    assert abs(cost.requests - asked) <= 0.2 * asked
+
+
+def test_documents_have_their_length_and_hold_their_code() -> None:
+    text = document_of_tokens(3, "a", tokens=300, count=approximate_count, ending=QUESTION)
+    assert approximate_count(text) == 300
+    assert code(3, "a") in text
+    assert text.endswith(QUESTION)
+    assert code(3, "a") != code(3, "b")
+
+
+def test_prompts_of_text_carry_their_code_as_a_label() -> None:
+    material = Material(seed=5, count=approximate_count)
+    generator = eviction(material, EvictionOptions(prompts=8, cycles=1, salt=True, flush=True))
+    state, observation, labelled = generator.start(), None, []
+    for _ in range(500):
+        state, step = generator.next(state, observation, 0)
+        if isinstance(step, Done):
+            break
+        observation = None
+        if isinstance(step, Ask):
+            observation = imagined(step)
+            if step.arm == "virgin":
+                assert isinstance(step.prompt, TextPrompt)
+                labelled.append(str(step.labels["code"]) in step.prompt.text)
+        if isinstance(step, Flush):
+            observation = Observation(key=step.key, outcome="ok")
+    assert labelled
+    assert all(labelled)
+
+
+def test_plans_that_cannot_work_are_refused() -> None:
+    with pytest.raises(ValueError, match="too short"):
+        EvictionOptions(longest_tokens=200)
+    with pytest.raises(ValueError, match="at least one"):
+        EvictionOptions(prompts=0)
