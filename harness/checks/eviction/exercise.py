@@ -32,7 +32,7 @@ class Exercise:
         """What a verdict would need and did not get, in words."""
         found = []
         if self.hits < FEWEST:
-            found.append(f"only {self.hits} prompts were hit, {FEWEST} are needed")
+            found.append(f"only {self.hits} of {self.prompts} prompts were hit, {FEWEST} are needed (several caches?)")
         if self.returned_cold + self.returned_warm < FEWEST:
             found.append(f"only {self.returned_cold + self.returned_warm} prompts returned after an eviction")
         elif self.never_cold:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import median
 
 from harness.checks.eviction.arms import sort_by_prompt
+from harness.checks.eviction.company import foreign_tokens
 from harness.checks.eviction.decision import PLACEBO, Decision, by_family, decide, passing_effect
 from harness.checks.eviction.exact import Exact, exact_tier
 from harness.checks.eviction.exercise import Exercise, exercise
@@ -32,9 +34,19 @@ def judge(history: CheckHistory) -> Verdict:
     if foreign := foreign_codes(prompts):
         return _foreign(foreign, done)
     pairs = [pair for prompt in prompts for pair in pairs_of(prompt)]
-    if not any(pair.path is not Path.PLACEBO for pair in pairs):
-        return judge_texts(prompts, done)
-    return _judge_pairs(history, pairs, done)
+    if any(pair.path is not Path.PLACEBO for pair in pairs):
+        return _in_company(history, _judge_pairs(history, pairs, done))
+    return _in_company(history, judge_texts(prompts, done))
+
+
+def _in_company(history: CheckHistory, verdict: Verdict) -> Verdict:
+    """Nothing is decided about a server that others used meanwhile; a round that ended early is named."""
+    if foreign := foreign_tokens(history):
+        reason = f"not alone: the counters saw {foreign} prompt tokens that were not ours; else: {verdict.reason}"
+        return replace(verdict, status=Status.INCONCLUSIVE, reason=reason, follow_up=None)
+    if history.cut_short is not None and verdict.status not in (Status.PASS, Status.FAIL):
+        return replace(verdict, reason=f"{verdict.reason}; a round ended early: {history.cut_short}")
+    return verdict
 
 
 def _nothing(history: CheckHistory) -> Verdict:
@@ -45,6 +57,9 @@ def _nothing(history: CheckHistory) -> Verdict:
             reason="the server was not seen to cache prompts, so there is nothing to evict",
         )
     asked = len(history.answers)
+    if asked and any(answer.record.invoke.arm == "probe" for answer in history.answers):
+        reason = f"no prompt was ever served from the cache ({asked} requests were sent): nothing to evict"
+        return Verdict(check=NAME, status=Status.INCONCLUSIVE, reason=reason)
     return Verdict(
         check=NAME, status=Status.INCONCLUSIVE, reason=f"no prompt was answered ({asked} requests were sent)"
     )

@@ -7,6 +7,7 @@ import pytest
 from harness.checks.eviction.judge import judge
 from harness.checks.history import Capabilities
 from harness.checks.verdict import Status
+from harness.records import CounterSample
 from tests.checks.eviction.histories import HEALTHY, Shot, both, history, shifted
 
 HITS = ("hit", "cotraffic-hit", "refilled")
@@ -136,7 +137,7 @@ def test_a_history_of_failed_requests_is_undecidable() -> None:
 def test_hits_that_never_came_are_not_a_pass() -> None:
     missed = judge(history(change=lambda index, shot: replace(shot, cached=0)))
     assert missed.status is Status.INCONCLUSIVE
-    assert "only 0 prompts were hit" in missed.reason
+    assert "only 0 of 32 prompts were hit" in missed.reason
 
 
 def test_an_eviction_that_never_happened_is_not_a_pass() -> None:
@@ -219,3 +220,30 @@ def test_lost_codes_fail_without_logprobs() -> None:
     labels = lambda index: {"code": str(1_000_000 + index), "needle": True}  # noqa: E731
     verdict = judge(history(change=forgetful, fresh=64, labels=labels))
     assert verdict.status is Status.FAIL
+
+
+def test_a_server_that_others_use_is_not_judged() -> None:
+    told = history(change=shifted(HITS, 1.0), fresh=64)
+    ours = sum(
+        answer.record.complete.usage.prompt_tokens or 0 for answer in told.answers if answer.record.complete.usage
+    )
+    for extra, status in ((0, Status.FAIL), (50_000, Status.INCONCLUSIVE)):
+        moved = [{"prompt_tokens": 10.0}, {"prompt_tokens": 10.0 + ours + extra}]
+        counters = tuple(CounterSample(at_ns=at, values=values) for at, values in enumerate(moved))
+        assert judge(replace(told, counters=counters)).status is status
+
+
+def test_a_round_that_ended_early_is_named() -> None:
+    assert "out of tokens" in judge(replace(history(4), cut_short="out of tokens")).reason
+
+
+def test_a_prompt_too_short_to_be_cached_shows_what_a_slot_kept() -> None:
+    shorts = [Shot(arm="short", number=number, cached=0) for number in range(3)]
+
+    def kept(index: int, shot: Shot) -> Shot:
+        return replace(shot, shift=1.5, seed=str(shot.number)) if shot.number else shot
+
+    verdict = judge(history(shots=shorts, change=kept, fresh=64))
+    assert verdict.status is Status.FAIL
+    assert "short/short" in verdict.reason
+    assert judge(history(shots=shorts)).status is Status.INCONCLUSIVE
