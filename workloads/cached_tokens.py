@@ -28,6 +28,7 @@ PREFIX_TAILS = 4
 STREAM_PATTERN = (True, False, False, True, True, False)
 SALTED = 2
 TWINS = 3
+VARIANTS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +72,7 @@ def cached_tokens(material: Material, options: CachedTokensOptions) -> Phased:
             asking.forks,
             asking.twins,
             asking.streams,
+            asking.variants,
         ),
         parameters={
             **{name: getattr(options, name) for name in CachedTokensOptions.__slots__},
@@ -256,6 +258,20 @@ class _Asking:
         segments = [Segment(name=self._named(name), tokens=length)]
         for stream in STREAM_PATTERN * self._domains(past):
             self._ask(batch, name, "stream", segments, stream=stream)
+        return tuple(batch.steps)
+
+    def variants(self, past: Past) -> tuple[Step, ...]:
+        """The well-known prompt with usage in every event, and for two answers at once."""
+        length = self._hit_length(past)
+        if length is None:
+            return ()
+        batch = _Batch(past)
+        name = f"rung{self._rung_lengths.index(length)}"
+        prompt = self._material.prompt([Segment(name=self._named(name), tokens=length)])
+        usage: dict[str, Json] = {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
+        for _ in range(VARIANTS):
+            self._send(batch, name, "continuous", prompt, length, usage)
+            self._send(batch, name, "choices", prompt, length, {"n": 2}, stream=False)
         return tuple(batch.steps)
 
     # -- parts

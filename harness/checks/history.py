@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.records import Complete, CounterSample, Invoke, Record, TokenLogprob
+from harness.checks.framing import Framing
+from harness.records import Complete, CounterSample, Invoke, Record, TokenLogprob, Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +66,16 @@ def _yes_or_no(value: bool | int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One request with what came back; logprobs and token_ids are None if the server gave none."""
+    """One request with what came back; logprobs and token_ids are None if the server gave none.
+
+    usages: every usage object of the answer, in its order; a stream may bring several. framing: None unless streamed.
+    """
 
     record: Record
     logprobs: tuple[TokenLogprob, ...] | None = None
     token_ids: tuple[int, ...] | None = None
+    usages: tuple[Usage, ...] = ()
+    framing: Framing | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from harness.checks.capabilities import read_capabilities
 from harness.checks.history import Answer, Capabilities, CheckHistory, StepRecord
+from harness.drive.framing import framing_of
 from harness.endpoint.counters import COUNTER_NAMES, total
 from harness.endpoint.raw import RawAnswer
+from harness.endpoint.usage import usages_of
 from harness.endpoint.wire import decode
 from harness.records import Complete, CounterSample, Record
 from harness.store import CellHistory, RunFolder, read_cell, read_raw
@@ -59,7 +61,13 @@ def _answer(run: RunFolder, cell: str, record: Record) -> Answer:
     if raw is None:
         return Answer(record=record)
     reading = decode(_as_raw_answer(record.complete, raw), stream=record.invoke.parameters.get("stream") is True)
-    return Answer(record=record, logprobs=reading.logprobs, token_ids=reading.token_ids)
+    return Answer(
+        record=record,
+        logprobs=reading.logprobs,
+        token_ids=reading.token_ids,
+        usages=usages_of(raw),
+        framing=framing_of(raw),
+    )
 
 
 def _as_raw_answer(complete: Complete, body: bytes) -> RawAnswer:

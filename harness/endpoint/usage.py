@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import orjson
+
+from harness.endpoint.sse import events, looks_like_events
 from harness.records import Usage
 
 
@@ -19,6 +22,21 @@ def read_usage(usage: Mapping[str, object]) -> Usage:
         cached_tokens=_count(_details(usage, "prompt_tokens_details"), "cached_tokens"),
         reasoning_tokens=reasoning if reasoning is not None else _count(usage, "reasoning_tokens"),
     )
+
+
+def usages_of(body: bytes) -> tuple[Usage, ...]:
+    """Every `usage` object of an answer in its order, whole or streamed; what is no JSON object is passed over."""
+    pieces = [event.data for event in events(body)] if looks_like_events(body) else [body]
+    found = []
+    for piece in pieces:
+        try:
+            content = orjson.loads(piece)
+        except orjson.JSONDecodeError:
+            continue
+        usage = content.get("usage") if isinstance(content, dict) else None
+        if isinstance(usage, dict):
+            found.append(read_usage(usage))
+    return tuple(found)
 
 
 def _details(usage: Mapping[str, object], name: str) -> Mapping[str, object]:

@@ -53,7 +53,7 @@ def test_every_family_is_asked_when_the_cache_works() -> None:
     arms = {ask.arm for ask in asks}
     assert arms == {
         "smallest", "repeat", "spacing", "filler", "length", "boundary", "prefix", "turn", "fork", "twin", "salted",
-        "stream",
+        "stream", "continuous", "choices",
     }  # fmt: skip
     assert len({ask.key for ask in asks}) == len(asks)
 

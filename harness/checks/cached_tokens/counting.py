@@ -38,9 +38,11 @@ def counter_witness(rows: Sequence[Row], samples: Sequence[CounterSample]) -> Co
         return CounterWitness(usable=False, cached={}, problem="the counters run backwards: several servers answer")
     moved = round(prompts[-1][1] - prompts[0][1])
     ours = sum(row.prompt_tokens for row in rows if row.prompt_tokens is not None)
+    # Several answers at once may count their prompt once each.
+    at_most = sum(row.prompt_tokens * row.choices for row in rows if row.prompt_tokens is not None)
     slack = FOREIGN_SLACK + FOREIGN_SHARE * ours
-    if moved > ours + slack:
-        return CounterWitness(usable=False, cached={}, foreign_tokens=moved - ours, problem="not alone")
+    if moved > at_most + slack:
+        return CounterWitness(usable=False, cached={}, foreign_tokens=moved - at_most, problem="not alone")
     if moved < ours - slack:
         problem = f"the counters saw {moved} of our {ours} prompt tokens"
         return CounterWitness(usable=False, cached={}, problem=problem)

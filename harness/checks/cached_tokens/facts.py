@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.checks.history import Answer, CheckHistory
-from harness.records import Outcome
+from harness.records import Outcome, Usage
 from workloads.plan import Json
 
 NS_PER_MS = 1_000_000
@@ -19,7 +19,8 @@ class Row:
     name: of its prompt; the same name is the same prompt but for families that vary it. round_index: from 0.
     sighting: how often the name was asked before. may_hit: tokens at its start that anything earlier began with too.
     exact: may_hit is exact, not an estimate from text. cached_tokens / prompt_tokens: None if not reported. ttft_ms:
-    None if it was not streamed. sent_ns / end_ns: None if never sent.
+    None if it was not streamed. sent_ns / end_ns: None if never sent. choices: answers asked for at once. usages:
+    every usage object of the answer.
     """
 
     request_id: str
@@ -37,6 +38,8 @@ class Row:
     sent_ns: int | None
     end_ns: int | None
     labels: dict[str, Json]
+    choices: int = 1
+    usages: tuple[Usage, ...] = ()
 
     @property
     def point(self) -> tuple[int, int] | None:
@@ -77,6 +80,8 @@ def _row(answer: Answer) -> Row:
         sent_ns=done.sent_ns,
         end_ns=done.end_ns,
         labels=dict(invoke.labels),
+        choices=max(1, _whole(invoke.parameters.get("n"))),
+        usages=answer.usages,
     )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice, zip_longest
 
 from harness.checks.cached_tokens.counting import CounterWitness, counter_witness
 from harness.checks.cached_tokens.facts import Row, rows_of
 from harness.checks.cached_tokens.reuse import Reuse, reuse
-from harness.checks.cached_tokens.rules import INVALID, MEANINGS, OVER_REPORT, Violation, broken_rules
+from harness.checks.cached_tokens.rules import INVALID, MEANINGS, OVER_REPORT, PHANTOM, Violation, broken_rules
 from harness.checks.cached_tokens.timing import TimeWitness, time_witness
 from harness.checks.cached_tokens.witnesses import Contradiction, contradictions
 from harness.checks.history import CheckHistory
@@ -17,6 +18,7 @@ from workloads.cached_tokens import NAME
 from workloads.plan import Json
 
 FOLLOW_UP_LENGTHS = 8
+MOST_EVIDENCE = 24
 HOW_TO_REPORT: Mapping[str, str] = {
     "vllm": "start vLLM with --enable-prompt-tokens-details",
     "sglang": "start SGLang with --enable-cache-report",
@@ -42,7 +44,7 @@ class _Findings:
     def proven(self) -> list[Violation]:
         """What is wrong beyond doubt; other traffic can explain anything but impossible and phantom counts."""
         if self.foreign:
-            return [each for each in self.broken if each.fault in (INVALID, OVER_REPORT)]
+            return [each for each in self.broken if each.fault in (INVALID, OVER_REPORT, PHANTOM)]
         return [*self.broken, *(each.violation for each in self.contradictions if each.proven or self._repeated(each))]
 
     def _repeated(self, contradiction: Contradiction) -> bool:
@@ -170,14 +172,19 @@ def _verdict(
         eligible=len(found.history.answers),
         examined=sum(row.cached_tokens is not None for row in found.rows),
         violations=len(violations),
-        evidence=tuple(_of(each) for each in violations),
+        evidence=_shown(violations),
         follow_up=follow_up,
         details=_details(found, violations),
     )
 
 
-def _of(violation: Violation) -> Evidence:
-    return violation.evidence
+def _shown(violations: Sequence[Violation]) -> tuple[Evidence, ...]:
+    """At most MOST_EVIDENCE findings, every class of fault in turn."""
+    by_fault: dict[str, list[Evidence]] = {}
+    for each in violations:
+        by_fault.setdefault(each.fault, []).append(each.evidence)
+    in_turn = chain.from_iterable(zip_longest(*by_fault.values()))
+    return tuple(islice((each for each in in_turn if each is not None), MOST_EVIDENCE))
 
 
 def _details(found: _Findings, violations: Sequence[Violation]) -> dict[str, Json]:

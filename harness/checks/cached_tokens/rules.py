@@ -11,17 +11,21 @@ from harness.checks.verdict import Evidence
 from workloads.plan import Json
 
 SALTING_ENGINES = frozenset({"vllm", "sglang"})
+# These write 0 where nothing was cached; others may leave the field out then.
+ZERO_WRITING_ENGINES = frozenset({"vllm", "sglang", "llama.cpp"})
 # Token ids are counted exactly, but prompts of other rounds may begin with the same few; text is an estimate.
 EXACT_SLACK = 4
 TEXT_SLACK = 24
 TEXT_SLACK_SHARE = 0.15
 
+PHANTOM = "K27/K31"
 ZERO_OR_ABSENT = "K30"
 OVER_REPORT = "K31"
 INVALID = "K32"
 STREAM_MISMATCH = "K33"
 MEANINGS = {
-    ZERO_OR_ABSENT: "zero or absent on real hits",
+    PHANTOM: "hits where nothing could hit",
+    ZERO_OR_ABSENT: "zero, null or absent where a count belongs",
     OVER_REPORT: "more than was reused",
     INVALID: "impossible values",
     STREAM_MISMATCH: "streams and whole answers differ",
@@ -41,8 +45,10 @@ def broken_rules(rows: Sequence[Row], engine: str | None) -> list[Violation]:
     return [
         *_impossible(rows),
         *_unstable_lengths(rows),
+        *_nulls_for_zero(rows, engine),
         *_phantoms(rows, engine),
         *_stream_differences(rows),
+        *_changing_usage(rows),
     ]
 
 
@@ -54,6 +60,25 @@ def _impossible(rows: Sequence[Row]) -> Iterator[Violation]:
             continue
         if cached < 0 or (prompt is not None and cached >= prompt):
             yield _violation(INVALID, [row], f"{cached} cached tokens of {prompt} prompt tokens")
+    for row in rows:
+        for usage in row.usages:
+            reasoning, generated = usage.reasoning_tokens, usage.completion_tokens
+            if reasoning is not None and generated is not None and reasoning > generated:
+                yield _violation(INVALID, [row], f"{reasoning} reasoning tokens of {generated} generated ones")
+
+
+def _nulls_for_zero(rows: Sequence[Row], engine: str | None) -> Iterator[Violation]:
+    """An engine that reports counts at all reports them always; which answers lack one is listed once."""
+    if engine not in ZERO_WRITING_ENGINES:
+        return
+    for stream in (True, False):
+        alike = [row for row in rows if row.stream is stream]
+        silent = [row for row in alike if row.cached_tokens is None]
+        if silent and len(silent) < len(alike):
+            text = (
+                f"{len(silent)} of {len(alike)} {'streamed' if stream else 'whole'} answers do not report cached tokens"
+            )
+            yield _violation(ZERO_OR_ABSENT, silent, text)
 
 
 def _unstable_lengths(rows: Sequence[Row]) -> Iterator[Violation]:
@@ -77,11 +102,12 @@ def _phantoms(rows: Sequence[Row], engine: str | None) -> Iterator[Violation]:
             continue
         if row.arm == "salted":
             if cached > 0 and engine in SALTING_ENGINES:
-                yield _violation(OVER_REPORT, [row], f"{cached} cached tokens under a salt that was never used before")
+                yield _violation(PHANTOM, [row], f"{cached} cached tokens under a salt that was never used before")
         elif cached > (allowed := row.may_hit + around + _slack(row)):
             shared = f"only {row.may_hit} were ever sent before" if row.may_hit else "nothing like it was sent before"
             text = f"{cached} cached tokens, but {shared}"
-            yield _violation(OVER_REPORT, [row], text, allowed=allowed)
+            fault = PHANTOM if row.arm == "twin" else OVER_REPORT
+            yield _violation(fault, [row], text, allowed=allowed)
 
 
 def _slack(row: Row) -> int:
@@ -105,6 +131,15 @@ def _stream_differences(rows: Sequence[Row]) -> Iterator[Violation]:
             if not in_streams & in_whole:
                 text = f"{what} tokens {_listed(in_streams)} in streams, {_listed(in_whole)} in whole answers"
                 yield _violation(STREAM_MISMATCH, same, text)
+
+
+def _changing_usage(rows: Sequence[Row]) -> Iterator[Violation]:
+    """Usage that comes again and again in one stream keeps telling the same length of the prompt."""
+    for row in rows:
+        lengths = sorted({usage.prompt_tokens for usage in row.usages if usage.prompt_tokens is not None})
+        if len(lengths) > 1:
+            text = f"one stream says {' and '.join(map(str, lengths))} prompt tokens"
+            yield _violation(STREAM_MISMATCH, [row], text)
 
 
 def _listed(values: set[int | None]) -> str:

@@ -115,6 +115,9 @@ def _other_counts(rows: Sequence[Row], counters: CounterWitness, time: TimeWitne
     more = "more" if worse is over else "fewer"
     text = f"{len(worse)} answers report {excess:.0f} tokens {more} than the counters saw (median)"
     sided = _time_sides(worse, counters, time)
+    if sided == "usage" and not any(counters.cached.values()):
+        text = f"the counters saw no hit in any request, {len(worse)} answers report hits, and time agrees with them"
+        return Contradiction(violation=_violation(ZERO_OR_ABSENT, worse, text, counters), proven=True)
     if sided == "usage":
         text += "; time agrees with usage"
     elif sided == "counters":

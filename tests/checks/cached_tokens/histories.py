@@ -29,6 +29,7 @@ def answer(
     error: RequestError | None = None,
     cell: str = "cached-tokens-r0",
     prompt_hash: str | None = None,
+    choices: int = 1,
     **labels: Json,
 ) -> Answer:
     """Request `number`, begun `number` seconds into the cell; its time to first token fits what was computed."""
@@ -46,7 +47,7 @@ def answer(
         session=name,
         arm=arm,
         prompt_hash=name if prompt_hash is None else prompt_hash,
-        parameters={"stream": stream},
+        parameters={"stream": stream, "n": choices},
         labels={"sighting": sighting, "may_hit": may_hit, "tokens": length, "exact": True, **labels},
     )
     done = Complete(

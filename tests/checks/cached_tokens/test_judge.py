@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from harness.checks.cached_tokens.judge import judge
 from harness.checks.verdict import Status
-from harness.records import ErrorKind, Outcome, RequestError
+from harness.records import ErrorKind, Outcome, RequestError, Usage
 from tests.checks.cached_tokens.histories import answer, counters, history, repeats, reused
 
 REFUSED = RequestError(kind=ErrorKind.HTTP_STATUS, message="busy", http_status=503)
@@ -75,7 +77,7 @@ def test_one_prompt_with_two_lengths_fails() -> None:
 def test_tokens_nobody_ever_sent_are_a_phantom_hit() -> None:
     twin = answer(90, arm="twin", name="r0/twin0", cached_tokens=128, may_hit=0)
     verdict = judge(history([*repeats(), twin]))
-    assert verdict.status is Status.FAIL and "(K31)" in verdict.reason
+    assert verdict.status is Status.FAIL and "(K27/K31)" in verdict.reason
     assert "nothing like it was sent before" in verdict.reason
 
 
@@ -118,7 +120,40 @@ def test_fields_that_come_in_whole_answers_only_fail() -> None:
     ]  # fmt: skip
     verdict = judge(history([*repeats(), *rows]))
     assert verdict.status is Status.FAIL and "(K33)" in verdict.reason
-    assert "not reported in streams, 960 in whole answers" in verdict.reason
+    assert any("not reported in streams, 960 in whole answers" in each.text for each in verdict.evidence)
+
+
+@pytest.mark.parametrize(("engine", "status"), [("vllm", Status.FAIL), (None, Status.PASS)])
+def test_a_null_for_zero_is_a_fault_of_engines_that_write_zeros(engine: str | None, status: Status) -> None:
+    nulls = [answer(90 + index, name=f"r0/length{index}", cached_tokens=None) for index in range(3)]
+    verdict = judge(history([*repeats(), *nulls], engine=engine))
+    assert verdict.status is status, verdict.reason
+    assert (status is Status.PASS) or "(K30)" in verdict.reason
+
+
+def test_a_stream_that_changes_its_mind_about_the_prompt_fails() -> None:
+    usages = (Usage(prompt_tokens=40, completion_tokens=1), Usage(prompt_tokens=1000, completion_tokens=4))
+    odd = replace(answer(90, arm="continuous", sighting=5, cached_tokens=960, may_hit=1000), usages=usages)
+    verdict = judge(history([*repeats(), odd]))
+    assert verdict.status is Status.FAIL and "one stream says 40 and 1000 prompt tokens" in verdict.reason
+
+
+def test_more_reasoning_than_was_generated_fails() -> None:
+    odd = replace(answer(90), usages=(Usage(prompt_tokens=1000, completion_tokens=4, reasoning_tokens=9),))
+    assert "9 reasoning tokens of 4" in judge(history([*repeats(), odd])).reason
+
+
+def test_two_answers_at_once_may_count_their_prompt_twice() -> None:
+    answers = repeats()
+    double = answer(90, arm="choices", sighting=5, cached_tokens=960, may_hit=1000, stream=False, choices=2)
+    samples = [*counters(answers), *counters([*answers, double, double])[-1:]]
+    assert judge(history([*answers, double], samples)).status is Status.PASS
+
+
+def test_counters_that_miss_every_hit_are_named_when_time_sides_with_usage() -> None:
+    answers = repeats()
+    verdict = judge(history(answers, counters(answers, cached={f"q{number}": 0 for number in range(24)})))
+    assert verdict.status is Status.FAIL and "the counters saw no hit" in verdict.reason
 
 
 def test_counters_that_saw_hits_betray_zeros() -> None:
