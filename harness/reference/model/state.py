@@ -89,16 +89,6 @@ class LiveState:
         """Writes what ``read_latent`` gave, from token ``start`` on."""
         self.latent[:, slot, start : start + latent.shape[1]] = latent
 
-    def truncate(self, slot: int, length: int) -> None:
-        """Forgets latents from ``length`` on; recurrent and convolution state must be restored apart.
-
-        Raises:
-            ValueError: the slot holds fewer tokens.
-        """
-        if length > self.length[slot]:
-            raise ValueError(f"slot holds {self.length[slot]} tokens, fewer than {length}")
-        self.length[slot] = length
-
 
 def _float32(x: F32 | U16) -> F32:
     return from_bf16(x) if x.dtype == np.uint16 else x  # type: ignore[arg-type, return-value]

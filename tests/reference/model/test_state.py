@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from harness.reference.model.state import LiveState
 from tests.reference.model.sizes import TINY, alone, model, slots, tokens
@@ -44,12 +43,3 @@ def test_bfloat16_snapshots_take_half_and_lose_little() -> None:
 def test_latent_bytes_count_every_latent_layer() -> None:
     state = LiveState(TINY, 1, 10)
     assert state.latent.nbytes == 10 * TINY.latent_bytes
-
-
-def test_truncate_cannot_lengthen() -> None:
-    state = LiveState(TINY, 1, 64)
-    model().prefill(state, 0, tokens(8))
-    state.truncate(0, 5)
-    assert state.length[0] == 5
-    with pytest.raises(ValueError):
-        state.truncate(0, 6)
