@@ -1,6 +1,8 @@
 # `make sweep` and `make test` set up what they need in .venv and run; everything else builds on the same environment.
 PYTHON ?= python3
 VENV   ?= .venv
+# The engine, like a server, uses one BLAS thread: two on a busy machine of two cores are slower than one.
+export OPENBLAS_NUM_THREADS ?= 1
 BIN    := $(VENV)/bin
 
 .PHONY: sweep test check test-slow clean
