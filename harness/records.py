@@ -94,9 +94,10 @@ class Usage:
 class Invoke:
     """One step about to be carried out; for a request it is written before the request is.
 
-    `step` is "ask", "sleep", "scrape", "marker" or "flush". `planned_ns` is when it was due. `prompt_hash` names a file of
-    prompts/. `parameters` is the request body without the prompt. `labels` are the plan's facts about a request, for its
-    judge. The fields of a request are None for other steps.
+    `step` is "ask", "sleep", "scrape", "marker" or "flush". `planned_ns` is when it was due. `prompt_hash` names a file
+    of prompts/. `parameters` is the request body without the prompt. `labels` are the plan's facts about a request, for
+    its judge. `released_ns`: when there was room for it under the limit of requests in flight. The fields of a request
+    are None for other steps, and in records that do not say.
     """
 
     request_id: str
@@ -114,6 +115,7 @@ class Invoke:
     parameters: Mapping[str, Json] = field(default_factory=dict)
     labels: Mapping[str, Json] = field(default_factory=dict)
     note: str | None = None
+    released_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +209,8 @@ class CellInfo:
     counters: samples before, at 1 Hz, and after; empty when the server shows none (`counters_error` says why).
     sent/ok/refused/unknown count measured requests; warmup_requests counts those left out. ended_by: the limit that
     ended the cell before its plan did ("duration", "requests", "tokens"), None if none did. context_tokens: the prompt
-    length asked for with --context, None if the workload's own was taken.
+    length asked for with --context, None if the workload's own was taken. arrivals: what an open load is called, None
+    for a closed loop; request_rate: its requests a second where that is one finite number.
     """
 
     cell: str
@@ -233,6 +236,8 @@ class CellInfo:
     warnings: tuple[str, ...] = ()
     ended_by: str | None = None
     context_tokens: int | None = None
+    arrivals: str | None = None
+    request_rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,6 +290,8 @@ class RoundPlan:
     concurrency: int | None = None
     parent_verdict: str | None = None
     context_tokens: int | None = None
+    arrivals: str | None = None
+    request_rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

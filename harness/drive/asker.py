@@ -34,12 +34,15 @@ class Asker:
         self._keep_prompt = keep_prompt
         self._clock = clock
 
-    async def ask(self, ask: Ask, planned_ns: int, ended: Callable[[Answered], None]) -> None:
+    async def ask(
+        self, ask: Ask, planned_ns: int, ended: Callable[[Answered], None], released_ns: int | None = None
+    ) -> None:
         """Send one request at `planned_ns`; its bytes are made before that.
 
-        `ended` gets the answer of every request that was begun, also one cut off by cancellation.
+        `ended` gets the answer of every request that was begun, also one cut off by cancellation. released_ns: when
+        there was room for it.
         """
-        encoded, invoke = self._prepare(ask, planned_ns)
+        encoded, invoke = self._prepare(ask, planned_ns, released_ns)
         await self._clock.sleep_until(planned_ns)
         self._history.invoke(invoke)
 
@@ -48,9 +51,9 @@ class Asker:
 
         hand_over(await self._client.send(encoded, on_cancel=hand_over))
 
-    def _prepare(self, ask: Ask, planned_ns: int) -> tuple[EncodedRequest, Invoke]:
+    def _prepare(self, ask: Ask, planned_ns: int, released_ns: int | None) -> tuple[EncodedRequest, Invoke]:
         if self._spec.nonce is not None:
-            ask = replace(ask, prompt=with_nonce(ask.prompt, self._spec.nonce))
+            ask = replace(ask, prompt=with_nonce(ask.prompt, self._spec.nonce, self._spec.nonce_pieces))
         request_id = self._history.next_request_id()
         encoded = encode_request(ask, self._client.target, self._spec.sampling, request_id)
         self._keep_prompt(encoded.prompt_hash, encoded.prompt)
@@ -69,5 +72,6 @@ class Asker:
             expected_prompt_tokens=ask.expected_prompt_tokens,
             parameters=encoded.parameters,
             labels=ask.labels,
+            released_ns=released_ns,
         )
         return encoded, invoke

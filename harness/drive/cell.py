@@ -111,16 +111,20 @@ class _Cell(Generic[State]):
 
     async def _begin_measuring(self) -> None:
         """Open the connections, read the counters, start the meter."""
-        self._connections = await self._client.open_connections(self._spec.concurrency)
+        self._connections = await self._client.open_connections(self._connections_wanted)
         await self._scraper.sample()
         self._meter.start()
+
+    @property
+    def _connections_wanted(self) -> int:
+        return self._spec.concurrency if self._spec.connections is None else self._spec.connections
 
     def closing_record(self) -> CellInfo:
         """The record of a cell that was carried out."""
         ended = Ended(
             started_utc=self._started_utc,
             origin_ns=self._origin_ns,
-            connections_asked=0 if self._connections is None else self._spec.concurrency,
+            connections_asked=0 if self._connections is None else self._connections_wanted,
             connections_open=0 if self._connections is None else self._connections,
             ended_by=None if self._conductor.stopped is None else self._conductor.stopped.value,
             cut_off=self._conductor.cut_off,

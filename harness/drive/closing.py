@@ -58,6 +58,8 @@ def closing_record(spec: CellSpec, tally: Tally, meter: SelfMeter, ended: Ended)
         warnings=tuple(_warnings(spec, ended, health)),
         ended_by=ended.ended_by,
         context_tokens=spec.context_tokens,
+        arrivals=spec.arrivals,
+        request_rate=spec.request_rate,
     )
 
 

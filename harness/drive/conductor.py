@@ -135,7 +135,8 @@ class Conductor(Generic[State]):
         self.stopped = self._reason_to_stop(ask, planned_ns)
         if self.stopped is not None:
             return
-        task = group.create_task(self._asker.ask(ask, planned_ns, self._ended))
+        released_ns = max(planned_ns, self._clock.now_ns())
+        task = group.create_task(self._asker.ask(ask, planned_ns, self._ended, released_ns))
         self._measured += ask.phase is Phase.MEASURE
         self._in_flight.add(task)
         task.add_done_callback(self._landed)

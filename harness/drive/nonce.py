@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from workloads.plan import ChatPrompt, Json, Message, Prompt, TextPrompt, TokenPrompt
+from workloads.ruler import with_nonce_pieces
 
 _NONCE_BITS = 64
 
@@ -18,13 +19,17 @@ def new_nonce(run_id: str, cell: str, attempt: int) -> str:
     return hashlib.sha256(f"{run_id}/{cell}/{attempt}".encode()).hexdigest()[: _NONCE_BITS // 4]
 
 
-def with_nonce(prompt: Prompt, nonce: str) -> Prompt:
+def with_nonce(prompt: Prompt, nonce: str, pieces: Sequence[str] = ()) -> Prompt:
     """The prompt with the nonce before everything it has to say.
+
+    With `pieces`, texts of one token each, the nonce is made of them, so that its length is known beforehand.
 
     A chat carries it at the start of its first message and of its first tool's description, which is moved to the front
     of the definition, because some templates render the tools first. Token ids keep their number: the first ones are
     replaced by ids that occur in the prompt, 64 bits' worth or as many as there are.
     """
+    if pieces and not isinstance(prompt, TokenPrompt):
+        return with_nonce_pieces(prompt, nonce, pieces)
     if isinstance(prompt, ChatPrompt):
         first, *others = prompt.messages
         tools = prompt.tools

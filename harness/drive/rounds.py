@@ -33,6 +33,8 @@ def round_plan(spec: CellSpec, generator: Generator[State], parent_verdict: str 
         parent_verdict=parent_verdict,
         concurrency=spec.concurrency,
         context_tokens=spec.context_tokens,
+        arrivals=spec.arrivals,
+        request_rate=spec.request_rate,
     )
 
 

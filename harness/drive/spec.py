@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -24,7 +25,9 @@ class CellSpec:
     most prompt and output tokens of the cell, warm-up included. sampling: body fields of every request. raw_every: keep
     the raw answer of every n-th request (0: none), and of each that failed. scrape: read the server's counters. engine:
     whose ways of emptying a cache are used; None tries them all. context_tokens: the prompt length aimed at, where
-    cells of a run differ in it.
+    cells of a run differ in it. arrivals: what an open load is called ("4/s", "inf", "trace x10"), None for a closed
+    loop. request_rate: its requests a second, where that is one finite number. connections: to be opened before
+    measuring, None as many as the concurrency. nonce_pieces: texts of one token to make the nonce of.
     """
 
     cell: str
@@ -44,6 +47,10 @@ class CellSpec:
     scrape: bool = True
     engine: str | None = None
     context_tokens: int | None = None
+    arrivals: str | None = None
+    request_rate: float | None = None
+    connections: int | None = None
+    nonce_pieces: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.concurrency < 1:
@@ -56,6 +63,8 @@ class CellSpec:
     @property
     def spread_ns(self) -> int:
         """Over how long the starts of the first measured requests are spread."""
+        if self.arrivals is not None:
+            return 0
         if self.spread_start_ns is not None:
             return self.spread_start_ns
         wanted_ns = self.concurrency * SPREAD_PER_SLOT_NS
@@ -63,9 +72,17 @@ class CellSpec:
 
 
 def cell_name(
-    workload: str, concurrency: int, context_tokens: int | None = None, round_index: int | None = None
+    workload: str,
+    concurrency: int,
+    context_tokens: int | None = None,
+    round_index: int | None = None,
+    arrivals: str | None = None,
 ) -> str:
-    """The folder of a closed-loop cell, so that names sort by context, concurrency and round; None leaves a part out."""
+    """The folder of a cell, so that names sort by context, load and round; None leaves a part out.
+
+    A cell of an open load is named after its arrivals instead of its concurrency.
+    """
     context = "" if context_tokens is None else f"-n{context_tokens:07d}"
+    load = f"c{concurrency:04d}" if arrivals is None else f"q{re.sub('[^A-Za-z0-9.]+', '-', arrivals).strip('-')}"
     turn = "" if round_index is None else f"-r{round_index}"
-    return f"{workload}{context}-c{concurrency:04d}{turn}"
+    return f"{workload}{context}-{load}{turn}"

@@ -10,6 +10,7 @@ from harness.metrics.cell import MeasuredCell, MetricOptions, measured_cell
 from harness.metrics.goodput import goodput_metrics
 from harness.metrics.latency import latency_metrics
 from harness.metrics.load import FailureGroup, failure_groups, load_metrics
+from harness.metrics.schedule import schedule_metrics
 from harness.metrics.throughput import throughput_metrics
 from harness.metrics.tokens import token_metrics
 from harness.records import CellInfo, Metric, Record
@@ -22,6 +23,7 @@ METRICS: Mapping[str, Callable[[MeasuredCell], tuple[Metric, ...]]] = {
     "tokens": token_metrics,
     "cache": cache_metrics,
     "load": load_metrics,
+    "schedule": schedule_metrics,
 }
 WHOLE_UNITS = frozenset({"requests", "tokens", "events", "connections"})
 
@@ -38,6 +40,10 @@ class CellSummary:
     metrics: tuple[Metric, ...]
     failures: tuple[FailureGroup, ...]
     warnings: tuple[str, ...]
+    context_tokens: int | None = None
+    arrivals: str | None = None
+    request_rate: float | None = None
+    round_index: int = 0
 
     def metric(self, name: str) -> Metric | None:
         """The metric of that name; None if it was not computed."""
@@ -54,6 +60,10 @@ class CellSummary:
             "cell": self.cell,
             "workload": self.workload,
             "concurrency": self.concurrency,
+            "context_tokens": self.context_tokens,
+            "arrivals": self.arrivals,
+            "request_rate": self.request_rate,
+            "round": self.round_index,
             "cache_mode": self.cache_mode,
             "finished": self.finished,
             **{each.name: _number(each) for each in self.metrics},

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from harness.drive.lengths import LENGTHS
 from harness.metrics import CellSummary, MetricOptions, summarise_cell
 from harness.records import RoundPlan, RunInfo
 from harness.report.warnings import history_warnings, run_warnings
@@ -52,14 +53,19 @@ def load_run(run: RunFolder, percentiles: Sequence[float] | None = None) -> RunD
     chosen = tuple(percentiles) if percentiles is not None else _own_percentiles(run.info)
     options = MetricOptions(goodput=run.info.goodput, percentiles=chosen)
     plans = {plan.cell: plan for plan in run.rounds()}
-    histories = {name: read_cell(run, name) for name in run.cells()}
+    histories = {name: read_cell(run, name) for name in run.cells() if not _prepares(plans.get(name))}
     cells = tuple(_summarise(history, plans.get(name), options) for name, history in histories.items())
     summary = RunSummary(
         path=run.path,
         info=run.info,
         percentiles=chosen,
         cells=cells,
-        warnings=run_warnings(run.info, cells, aborted=run.aborted_cells(), planned=tuple(plans)),
+        warnings=run_warnings(
+            run.info,
+            cells,
+            aborted=run.aborted_cells(),
+            planned=tuple(name for name, plan in plans.items() if not _prepares(plan)),
+        ),
     )
     return RunData(summary=summary, histories=histories)
 
@@ -74,8 +80,22 @@ def derive(run: RunFolder, percentiles: Sequence[float] | None = None) -> RunSum
 def write_summary(run: RunFolder, summary: RunSummary) -> None:
     """Write summary.json (flat, under vLLM's names) and metrics.json (each metric with unit, count and note)."""
     write_derived(run, "summary.json", summary.as_json())
-    cells = [{"cell": cell.cell, "concurrency": cell.concurrency, "metrics": cell.metrics} for cell in summary.cells]
+    cells = [
+        {
+            "cell": cell.cell,
+            "concurrency": cell.concurrency,
+            "context_tokens": cell.context_tokens,
+            "arrivals": cell.arrivals,
+            "metrics": cell.metrics,
+        }
+        for cell in summary.cells
+    ]
     write_derived(run, "metrics.json", {"run": str(summary.path), "cells": cells})
+
+
+def _prepares(plan: RoundPlan | None) -> bool:
+    """Whether a cell only found out how to ask, and measured nothing."""
+    return plan is not None and plan.generator == LENGTHS
 
 
 def _own_percentiles(info: RunInfo) -> tuple[float, ...]:
@@ -86,7 +106,7 @@ def _own_percentiles(info: RunInfo) -> tuple[float, ...]:
 
 
 def _summarise(history: CellHistory, plan: RoundPlan | None, options: MetricOptions) -> CellSummary:
-    return summarise_cell(
+    summary = summarise_cell(
         history.records,
         history.info,
         options,
@@ -94,4 +114,13 @@ def _summarise(history: CellHistory, plan: RoundPlan | None, options: MetricOpti
         workload=None if plan is None else plan.generator,
         concurrency=None if plan is None else plan.concurrency,
         warnings=history_warnings(history),
+    )
+    if plan is None:
+        return summary
+    return replace(
+        summary,
+        context_tokens=plan.context_tokens,
+        arrivals=plan.arrivals,
+        request_rate=plan.request_rate,
+        round_index=plan.round_index,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +20,12 @@ from harness.records import Outcome, Record
 from harness.report import style
 from harness.report.derive import RunData, RunSummary
 from harness.report.numbers import percent, run_letter
+from harness.report.tables import load_word
 from harness.store import CellHistory
 from workloads.plan import Phase
 
 NOTHING = "no completed requests"
+LOAD_AXES = {"concurrency": "concurrency (requests in flight)", "request rate": "offered requests/s"}
 ECDF_POINTS = 400
 TIME_BINS = 60
 SECONDS_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600)
@@ -45,23 +48,23 @@ def draw_all(runs: Sequence[RunData]) -> list[Drawing]:
 
 
 def throughput(runs: Sequence[RunData]) -> Drawing:
-    """Output tokens per second against concurrency."""
-    title = "Output throughput against concurrency"
-    figure, axes = style.new_axes(title, "concurrency (requests in flight)", "output tokens/s")
+    """Output tokens per second against the load."""
+    title = f"Output throughput against {_load(runs)}"
+    figure, axes = style.new_axes(title, LOAD_AXES[_load(runs)], "output tokens/s")
     lines = {"": lambda cell: cell.value("output_throughput")}
-    _against_concurrency(axes, runs, lines)
+    _against_load(axes, runs, lines)
     return Drawing(slug="throughput", title=title, words="output tokens per second at each load level", figure=figure)
 
 
 def latency_percentiles(name: str, runs: Sequence[RunData]) -> Drawing:
-    """Percentiles of one latency against concurrency."""
-    title = f"{name.upper()} against concurrency"
-    figure, axes = style.new_axes(title, "concurrency (requests in flight)", f"{name.upper()}, ms")
+    """Percentiles of one latency against the load."""
+    title = f"{name.upper()} against {_load(runs)}"
+    figure, axes = style.new_axes(title, LOAD_AXES[_load(runs)], f"{name.upper()}, ms")
     words = [percentile_word(each) for each in runs[0].summary.percentiles] if runs else []
     lines: dict[str, Callable[[CellSummary], float | None]] = {
         word: partial(CellSummary.value, name=f"{word}_{name}_ms") for word in reversed(words)
     }
-    _against_concurrency(axes, runs, lines)
+    _against_load(axes, runs, lines)
     described = f"percentiles of {name.upper()} in milliseconds at each load level"
     return Drawing(slug=name, title=title, words=described, figure=figure)
 
@@ -92,7 +95,7 @@ def latency_distribution(
     if seen:
         style.fit_x(axes, seen)
         axes.set_ylim(0, 1.01)
-        axes.legend(title="concurrency", loc="best")
+        axes.legend(title=load_word([run.summary for run in runs]), loc="best")
     else:
         style.say_empty(axes, NOTHING)
     return Drawing(
@@ -103,7 +106,8 @@ def latency_distribution(
 def tokens_over_time(runs: Sequence[RunData]) -> Drawing:
     """Output tokens per second over the time of each cell, a panel per cell."""
     title = "Output tokens over time"
-    streams = [(key, *_token_stream(history)) for key, history in _histories(runs)]
+    word = load_word([run.summary for run in runs])
+    streams = [(f"{word} {key}", *_token_stream(history)) for key, history in _histories(runs)]
     figure, panels = style.new_panels(title, max(len(streams), 1))
     for axes, (key, times_s, tokens) in zip(panels, streams, strict=False):
         _draw_stream(axes, key, times_s, tokens)
@@ -117,14 +121,14 @@ def tokens_over_time(runs: Sequence[RunData]) -> Drawing:
 def _draw_stream(axes: Axes, key: str, times_s: npt.NDArray[np.float64], tokens: npt.NDArray[np.float64]) -> None:
     axes.set_ylabel("tokens/s")
     if not len(times_s):
-        axes.set_title(f"concurrency {key}", fontweight="normal")
+        axes.set_title(key, fontweight="normal")
         style.say_empty(axes, "no token times")
         return
     bin_s = _bin_seconds(float(times_s[-1]))
     edges = bin_s * np.arange(max(int(times_s[-1] / bin_s), 1) + 1)  # whole bins: a part of one would look like a dip
     counts, _ = np.histogram(times_s, bins=edges, weights=tokens)
     axes.stairs(counts / bin_s, edges, color=style.colour(0), linewidth=1.6)
-    axes.set_title(f"concurrency {key} (mean of each {bin_s:g} s)", fontweight="normal")
+    axes.set_title(f"{key} (mean of each {bin_s:g} s)", fontweight="normal")
     axes.set_xlim(0, edges[-1])
     axes.set_ylim(0, style.HEADROOM * max(counts / bin_s) or 1)
 
@@ -132,7 +136,7 @@ def _draw_stream(axes: Axes, key: str, times_s: npt.NDArray[np.float64], tokens:
 def cached_share(runs: Sequence[RunData]) -> Drawing:
     """The share of prompt tokens that the server took from its cache, a bar per cell."""
     title = "Cached share of prompt tokens"
-    figure, axes = style.new_axes(title, "concurrency (requests in flight)", "cached share, %")
+    figure, axes = style.new_axes(title, LOAD_AXES[_load(runs)], "cached share, %")
     cells = [(key, cell.value("cached_share")) for key, cell in _cells(runs)]
     heights = [0.0 if share is None else 100 * share for _, share in cells]
     axes.bar(range(len(cells)), heights, width=0.6, color=style.colour(0))
@@ -170,15 +174,24 @@ FIGURES: Mapping[str, Callable[[Sequence[RunData]], Drawing]] = {
 }
 
 
-def _against_concurrency(
+def _load(runs: Sequence[RunData]) -> str:
+    """What cells are drawn against: the offered rate if every cell has one, else the concurrency."""
+    cells = [cell for run in runs for cell in run.summary.cells]
+    rated = bool(cells) and all(cell.request_rate is not None for cell in cells)
+    return "request rate" if rated else "concurrency"
+
+
+def _against_load(
     axes: Axes, runs: Sequence[RunData], lines: Mapping[str, Callable[[CellSummary], float | None]]
 ) -> None:
-    drawn: list[tuple[int, float]] = []
+    drawn: list[tuple[float, float]] = []
     index = 0
+    rated = _load(runs) == "request rate"
     for run in runs:
-        for name, value_of in lines.items():
-            points = _points(run.summary, value_of)
-            label = " ".join(part for part in (_run_label(run, runs), name) if part)
+        for context, (name, value_of) in product(_contexts(run.summary), lines.items()):
+            points = _points(run.summary, value_of, context, rated=rated)
+            length = "" if context is None else f"{context:,} tokens"
+            label = " ".join(part for part in (_run_label(run, runs), length, name) if part)
             marker = style.MARKERS[index % len(style.MARKERS)]
             if points:
                 axes.plot(
@@ -195,13 +208,24 @@ def _against_concurrency(
         return
     style.use_levels(axes, [level for level, _ in drawn])
     style.fit_y(axes, [value for _, value in drawn])
-    if len(runs) * len(lines) > 1:
+    if index > 1:
         axes.legend(loc="best")
 
 
-def _points(summary: RunSummary, value_of: Callable[[CellSummary], float | None]) -> list[tuple[int, float]]:
-    pairs = [(cell.concurrency, value_of(cell)) for cell in summary.cells]
-    return sorted((level, value) for level, value in pairs if level is not None and value is not None)
+def _contexts(summary: RunSummary) -> list[int | None]:
+    return list(dict.fromkeys(cell.context_tokens for cell in summary.cells))
+
+
+def _points(
+    summary: RunSummary, value_of: Callable[[CellSummary], float | None], context: int | None, *, rated: bool
+) -> list[tuple[float, float]]:
+    """(load, value) of the cells of one context length; the mean where several rounds have the same load."""
+    found: dict[float, list[float]] = {}
+    for cell in summary.cells:
+        load, value = cell.request_rate if rated else cell.concurrency, value_of(cell)
+        if cell.context_tokens == context and load is not None and value is not None:
+            found.setdefault(load, []).append(value)
+    return sorted((load, sum(values) / len(values)) for load, values in found.items())
 
 
 def _run_label(run: RunData, runs: Sequence[RunData]) -> str:
@@ -218,7 +242,10 @@ def _histories(runs: Sequence[RunData]) -> list[tuple[str, CellHistory]]:
 
 def _cell_key(run: RunData, cell: CellSummary, runs: Sequence[RunData]) -> str:
     level = cell.cell if cell.concurrency is None else str(cell.concurrency)
-    where = f"{_run_label(run, runs)} {level}".strip()
+    level = level if cell.arrivals is None else cell.arrivals
+    length = "" if cell.context_tokens is None else f"{cell.context_tokens:,} tokens, "
+    turn = f" round {cell.round_index + 1}" if any(each.round_index for each in run.summary.cells) else ""
+    where = f"{_run_label(run, runs)} {length}{level}{turn}".strip()
     return where if cell.finished else f"{where} (unfinished)"
 
 

@@ -85,12 +85,12 @@ def dash(index: int) -> str:
     return DASHES[index // len(COLOURS) % len(DASHES)]
 
 
-def use_levels(axes: Axes, levels: Sequence[int]) -> None:
-    """Put concurrency on the x axis: logarithmic from a fourfold range on, a tick at each level that was measured."""
+def use_levels(axes: Axes, levels: Sequence[float]) -> None:
+    """Put the load on the x axis: logarithmic from a fourfold range on, a tick at each level that was measured."""
     there = sorted(set(levels))
     if there and there[-1] >= 4 * there[0] > 0:
         axes.set_xscale("log", base=2)
-    axes.set_xticks(there, [str(level) for level in there])
+    axes.set_xticks(there, [f"{level:g}" for level in there])
     axes.xaxis.set_minor_locator(NullLocator())
 
 

@@ -70,9 +70,16 @@ def run_tables(runs: Sequence[RunSummary]) -> tuple[Table, ...]:
     )
 
 
+def load_word(runs: Sequence[RunSummary]) -> str:
+    """What the load of the cells is: "concurrency", "arrivals" under open load, "load" where there are both."""
+    opened = {cell.arrivals is not None for run in runs for cell in run.cells}
+    return {frozenset({True}): "arrivals", frozenset({True, False}): "load"}.get(frozenset(opened), "concurrency")
+
+
 def cell_label(cell: CellSummary) -> str:
-    """The load level of a cell, or its name if no level was recorded; unfinished cells carry a mark."""
+    """The load of a cell, or its name if no level was recorded; unfinished cells carry a mark."""
     level = cell.cell if cell.concurrency is None else str(cell.concurrency)
+    level = level if cell.arrivals is None else cell.arrivals
     return level if cell.finished else level + UNFINISHED_MARK
 
 
@@ -132,27 +139,32 @@ def _table(
     groups: tuple[tuple[str, int], ...] = (),
 ) -> Table:
     several = len(runs) > 1
+    contexts = any(cell.context_tokens is not None for run in runs for cell in run.cells)
+    lead = (*(["run"] if several else []), *(["context"] if contexts else []), load_word(runs))
     cells = [(run_letter(index), run, cell) for index, run in enumerate(runs) for cell in run.cells]
     names = [column.metric for column in columns]
     return Table(
         slug=slug,
         title=title,
-        headings=(*(["run"] if several else []), "concurrency", *(column.heading for column in columns)),
+        headings=(*lead, *(column.heading for column in columns)),
         rows=tuple(
             (
                 *([letter] if several else []),
+                *([whole(cell.context_tokens)] if contexts else []),
                 cell_label(cell),
                 *(column.show(cell.value(column.metric)) for column in columns),
             )
             for letter, _, cell in cells
         ),
-        groups=(("", 2 if several else 1), *groups) if groups else (),
-        metrics=("run", "cell", "concurrency", "finished", *names),
+        groups=(("", len(lead)), *groups) if groups else (),
+        metrics=("run", "cell", "concurrency", "context_tokens", "arrivals", "finished", *names),
         values=tuple(
             (
                 run.info.run_id,
                 cell.cell,
                 cell.concurrency,
+                cell.context_tokens,
+                cell.arrivals,
                 str(cell.finished).lower(),
                 *(cell.value(name) for name in names),
             )

@@ -53,10 +53,10 @@ def run_warnings(
 
 def _alike(cells: Sequence[CellSummary]) -> list[list[CellSummary]]:
     """Finished cells that differ in their load level only."""
-    groups: dict[tuple[str | None, str | None], list[CellSummary]] = {}
+    groups: dict[tuple[object, ...], list[CellSummary]] = {}
     for cell in cells:
         if cell.finished:
-            groups.setdefault((cell.workload, cell.cache_mode), []).append(cell)
+            groups.setdefault((cell.workload, cell.cache_mode, cell.context_tokens), []).append(cell)
     return list(groups.values())
 
 
