@@ -25,7 +25,7 @@ from harness.checks.eviction.decision import Decision, decide, passing_effect
 from harness.checks.eviction.pairs import Pair, pairs_of
 from harness.records import TokenLogprob
 
-TOP, VOCABULARY, REALISATIONS = 20, 512, 4
+TOP, VOCABULARY = 20, 512
 PASS_EFFECT = 0.35
 Tuple = tuple[np.ndarray, np.ndarray]
 
@@ -199,9 +199,9 @@ def prompt_arms(
     )
 
 
-def all_pairs(tuples: Tuples, scenario: Scenario, noise: Noise) -> list[list[tuple[Pair, ...]]]:
+def all_pairs(tuples: Tuples, scenario: Scenario, noise: Noise, realisations: int) -> list[list[tuple[Pair, ...]]]:
     """Pairs of every document, in a few realisations of the noise."""
-    repeats = REALISATIONS if noise.sigma or scenario.share < 1 else 1
+    repeats = realisations if noise.sigma or scenario.share < 1 else 1
     needed = {name for names in scenario.faulty.values() for name in [names]}
     return [
         [pairs_of(prompt_arms(index, record, tuples.tail, scenario, noise, i)) for i in range(repeats)]
@@ -242,11 +242,12 @@ def outcome(decision: Decision) -> str:
     return "PASS" if worst <= PASS_EFFECT else "INCONCLUSIVE"
 
 
-def simulate(folder: Path, scenario: Scenario, noise: Noise, sizes: Sequence[int], runs: int, part: str) -> None:
+def simulate(options: argparse.Namespace, scenario: Scenario, noise: Noise) -> None:
     """Prints one line a size: how the pseudo-runs came out, and what alarmed."""
-    short = all_pairs(Tuples(folder, noise.mode, "short", part), scenario, noise)
-    long = all_pairs(Tuples(folder, noise.mode, "long", part), scenario, noise)
-    for prompts in sizes:
+    short = all_pairs(Tuples(options.folder, noise.mode, "short", options.part), scenario, noise, options.realisations)
+    long = all_pairs(Tuples(options.folder, noise.mode, "long", options.part), scenario, noise, options.realisations)
+    runs = options.runs
+    for prompts in options.sizes:
         rng = np.random.default_rng([prompts, runs])
         counts: Counter[str] = Counter()
         named: Counter[str] = Counter()
@@ -267,6 +268,7 @@ def main() -> None:
     """Prints the tables of docs/checks.md."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--realisations", type=int, default=4, help="draws of the noise for each document")
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--sizes", type=int, nargs="+", default=[16, 32, 64])
     parser.add_argument("--part", choices=("tuning", "held-out", "all"), default="all")
@@ -279,13 +281,13 @@ def main() -> None:
     if options.only != "faults":
         for noise in NOISES:
             for scenario in HEALTHY:
-                simulate(options.folder, scenario, noise, options.sizes, options.runs, options.part)
+                simulate(options, scenario, noise)
     if options.only != "healthy":
         for noise in (noise for noise in NOISES if noise.name in options.noise):
             for scenario in FAULTS:
                 if options.scenario and scenario.name not in options.scenario:
                     continue
-                simulate(options.folder, scenario, noise, options.sizes, options.runs, options.part)
+                simulate(options, scenario, noise)
 
 
 if __name__ == "__main__":

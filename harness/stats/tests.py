@@ -48,11 +48,6 @@ def rate_upper_bound(hits: int, of: int, confidence: float = 0.95) -> float:
     return float(stats.beta.ppf(confidence, hits + 1, of - hits))
 
 
-def clean_trials_needed(rate: float, confidence: float = 0.95) -> int:
-    """Trials without an event that show the rate to be below `rate`: ceil(ln(1 - confidence) / ln(1 - rate))."""
-    return math.ceil(math.log1p(-confidence) / math.log1p(-rate))
-
-
 def hazard_ratio_greater(events: int, exposure: float, null_events: int, null_exposure: float, ratio: float) -> float:
     """P-value against "events come at most `ratio` times as often per exposure as in the null".
 

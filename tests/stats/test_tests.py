@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from harness.stats.tests import (
-    clean_trials_needed,
     discordant_greater,
     fisher_greater,
     hazard_ratio_greater,
@@ -52,12 +51,7 @@ def test_upper_bound_of_a_rate_solves_the_binomial_tail() -> None:
     bound = rate_upper_bound(2, 50)
     assert stats.binom.cdf(2, 50, bound) == pytest.approx(0.05)
     assert rate_upper_bound(0, 0) == 1.0
-    assert rate_upper_bound(0, clean_trials_needed(0.01, 0.99), 0.99) <= 0.01
-
-
-@pytest.mark.parametrize(("rate", "needed"), [(0.01, 459), (0.05, 90), (0.10, 44)])
-def test_clean_trials_at_99_percent(rate: float, needed: int) -> None:
-    assert clean_trials_needed(rate, 0.99) == needed
+    assert rate_upper_bound(0, 459, 0.99) <= 0.01 < rate_upper_bound(0, 458, 0.99)
 
 
 def test_hazard_ratio_is_a_binomial_tail() -> None:

@@ -8,7 +8,7 @@ from harness.checks.eviction.arms import PromptArms
 from harness.checks.eviction.exercise import Exercise
 from harness.checks.eviction.text_tier import LostCodes, Parting, lost_codes, partings
 from harness.checks.verdict import Evidence, FollowUp, Status, Verdict
-from harness.stats.tests import rate_upper_bound
+from harness.stats.tests import holm, rate_upper_bound
 
 NAME = "eviction"
 FAMILY_WISE = 1e-3
@@ -37,11 +37,12 @@ def judge_texts(prompts: Sequence[PromptArms], done: Exercise) -> Verdict:
 
 
 def _alarms(prompts: Sequence[PromptArms], level: float | None) -> list[str]:
-    """Names of arms that alarm; `level` None shares the family-wise level among the tests that could alarm."""
-    tests = [*((f"{each.arm} parts", each.p_value) for each in partings(prompts) if each.exposure)]
-    tests += [(f"{each.arm} loses codes", each.p_value) for each in lost_codes(prompts) if each.lost or each.found]
-    limit = level if level is not None else FAMILY_WISE / max(1, len(tests))
-    return [name for name, p_value in tests if p_value <= limit]
+    """Names of arms that alarm, each at `level`; None shares the family-wise level among them by Holm's procedure."""
+    tests = {f"{each.arm} parts": each.p_value for each in partings(prompts) if each.exposure}
+    tests |= {f"{each.arm} loses codes": each.p_value for each in lost_codes(prompts) if each.lost or each.found}
+    if level is None:
+        return sorted(holm(tests, FAMILY_WISE))
+    return [name for name, p_value in tests.items() if p_value <= level]
 
 
 def _conclusion(
