@@ -5,5 +5,13 @@ from __future__ import annotations
 from harness.checks.cached_tokens.check import CACHED_TOKENS
 from harness.checks.check import Check
 from harness.checks.eviction.check import EVICTION
+from harness.checks.stream.check import STREAM
 
-CHECKS: dict[str, Check] = {check.name: check for check in (CACHED_TOKENS, EVICTION)}
+CHECKS: dict[str, Check] = {
+    check.name: check
+    for check in (
+        CACHED_TOKENS,
+        EVICTION,
+        STREAM,
+    )
+}
