@@ -29,8 +29,11 @@ from harness.cli.target import (
     parse_access,
     planned_endpoint,
 )
+from harness.cli.verdict_output import unsound
 from harness.clock import MonotonicClock
 from harness.drive import round_plan, run_round
+from harness.drive.judging import write_verdicts
+from harness.drive.soundness import judge_soundness
 from harness.endpoint.client import Client
 from harness.endpoint.secret import redact_argv
 from harness.endpoint.target import Target, Timeouts
@@ -183,19 +186,24 @@ def _conclude(request: SweepRequest, run: RunFolder) -> int:
     from harness.report.build import build_report
     from harness.report.derive import derive
     from harness.report.terminal import sweep_table
+    from harness.report.verdicts import verdict_table
 
     summary = derive(run)
+    soundness = judge_soundness(run)
+    write_verdicts(run, [soundness])
     files = build_report([run.path], request.report_dir / run.info.run_id)
     click.echo(f"report: {files.index_html}", err=True)
     if request.as_json:
-        click.echo(orjson.dumps(summary.as_json(), option=orjson.OPT_INDENT_2).decode())
+        content = {**summary.as_json(), "soundness": soundness.verdict}
+        click.echo(orjson.dumps(content, default=dict, option=orjson.OPT_INDENT_2).decode())
     else:
         click.echo(sweep_table(summary))
+        click.echo(f"\n{verdict_table([soundness])}\n")
         click.echo(str(run.path))
     if not any(cell.value("completed") for cell in summary.cells):
         click.echo(f"every request failed: {_reasons(summary.cells)}", err=True)
         return Exit.FAIL
-    return Exit.PASS
+    return Exit.UNSOUND if unsound([soundness]) else Exit.PASS
 
 
 def _reasons(cells: Sequence[CellSummary]) -> str:

@@ -9,18 +9,23 @@ import click
 import orjson
 
 from harness.checks.judgement import Judgement, statuses
+from harness.checks.soundness import NAME as SOUNDNESS
 from harness.checks.verdict import Status
 from harness.cli.exits import Exit
+from harness.drive.judging import write_verdicts
+from harness.drive.soundness import judge_soundness
 from harness.store import RunFolder
 
 _UNDECIDED = {Status.SUSPECT, Status.INCONCLUSIVE}
 
 
 def conclude(run: RunFolder, judgements: Sequence[Judgement], report_dir: Path, *, as_json: bool) -> int:
-    """Print the verdicts and draw the report; the run folder is the last line of stdout unless it is JSON."""
+    """Judge the harness too, print the verdicts and draw the report; without --json the run folder is the last line."""
     from harness.report.build import build_report
     from harness.report.verdicts import verdict_table
 
+    judgements = (*judgements, judge_soundness(run))
+    write_verdicts(run, judgements)
     files = build_report([run.path], report_dir / run.path.resolve().name)
     click.echo(f"report: {files.index_html}", err=True)
     if as_json:
@@ -33,10 +38,18 @@ def conclude(run: RunFolder, judgements: Sequence[Judgement], report_dir: Path, 
 
 
 def exit_code(judgements: Sequence[Judgement]) -> Exit:
-    """1 if anything failed, else 4 if a check broke, else 3 if anything is undecided, else 0."""
-    found = set(statuses(judgements))
+    """1 if a check failed, else 4 if one broke or the harness did not keep up, else 3 if any is undecided, else 0."""
+    found = set(statuses(each for each in judgements if each.check != SOUNDNESS))
     if Status.FAIL in found:
         return Exit.FAIL
-    if any(each.verdict is None for each in judgements):
+    if unsound(judgements) or any(each.verdict is None for each in judgements):
         return Exit.UNSOUND
     return Exit.UNDECIDED if found & _UNDECIDED else Exit.PASS
+
+
+def unsound(judgements: Sequence[Judgement]) -> bool:
+    """Whether the harness's own conduct spoils the figures."""
+    return any(
+        each.check == SOUNDNESS and each.verdict is not None and each.verdict.status is Status.FAIL
+        for each in judgements
+    )
