@@ -75,7 +75,7 @@ def compare(
     measured = [side for side in sides if side.run is not None]
     points = shared_points(measured)
     if not points:
-        raise ValueError("the runs have no finished cell in common: no length and concurrency was measured in all")
+        raise ValueError("the runs have no finished cell in common: no length and load was measured in all")
     first, others = measured[0], measured[1:]
     wanted = [statistic_named(name) for name in metrics]
     there = [each for each in wanted if any(_known(each, side, points) for side in measured)]

@@ -10,12 +10,15 @@ import numpy as np
 from harness.report.compare.ratios import Ratio
 from harness.stats.bootstrap import Floats, interval
 
+LENGTH = "context length"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crossover:
     """Along one axis, one figure, everything else fixed.
 
-    axis: "context length" or "concurrency"; fixed: the value of the other. first, last: ends of what was measured.
+    axis: "context length", "concurrency" or "arrival rate"; fixed: what stays the same. first, last: ends of what was
+    measured.
     at: where the ratio passes 1, interpolated between neighbours on logarithmic axes; None if it does not.
     low, high: the 95% interval of it; 0 and infinity stand for beyond the measured ends. ahead_before, ahead_after:
     letters of the side ahead on either side of it, None where that cannot be told. seen: share of resamples that cross.
@@ -23,9 +26,9 @@ class Crossover:
 
     metric: str
     axis: str
-    fixed: int
-    first: int
-    last: int
+    fixed: str
+    first: float
+    last: float
     at: float | None
     low: float | None
     high: float | None
@@ -41,13 +44,13 @@ class Crossover:
 
 def crossovers(ratios: Sequence[Ratio]) -> list[Crossover]:
     """One for each figure, axis and value of the other axis that has two or more points."""
-    lines: dict[tuple[str, str, int], list[Ratio]] = {}
+    lines: dict[tuple[str, str, str], list[Ratio]] = {}
     for each in ratios:
         if each.ratio is None or not len(each.log_draws):
             continue
         if each.point.context_tokens >= 0:
-            lines.setdefault((each.metric, "context length", each.point.concurrency), []).append(each)
-        lines.setdefault((each.metric, "concurrency", each.point.context_tokens), []).append(each)
+            lines.setdefault((each.metric, LENGTH, each.point.load.label), []).append(each)
+        lines.setdefault((each.metric, each.point.load.axis, _length_label(each)), []).append(each)
     found = [
         _crossover(metric, axis, fixed, sorted(line, key=lambda each: _place(each, axis)))
         for (metric, axis, fixed), line in lines.items()
@@ -56,11 +59,16 @@ def crossovers(ratios: Sequence[Ratio]) -> list[Crossover]:
     return [each for each in found if each is not None]
 
 
-def _place(ratio: Ratio, axis: str) -> int:
-    return ratio.point.context_tokens if axis == "context length" else ratio.point.concurrency
+def _length_label(ratio: Ratio) -> str:
+    tokens = ratio.point.context_tokens
+    return f"{tokens:,} tokens of context" if tokens >= 0 else "the workload's own length"
 
 
-def _crossover(metric: str, axis: str, fixed: int, line: list[Ratio]) -> Crossover:
+def _place(ratio: Ratio, axis: str) -> float:
+    return ratio.point.context_tokens if axis == LENGTH else ratio.point.load.level
+
+
+def _crossover(metric: str, axis: str, fixed: str, line: list[Ratio]) -> Crossover:
     places = np.array([_place(each, axis) for each in line], dtype=np.float64)
     logs = np.array([np.log(each.ratio) for each in line if each.ratio is not None])
     draws = np.stack([each.log_draws for each in line], axis=1)
@@ -75,8 +83,8 @@ def _crossover(metric: str, axis: str, fixed: int, line: list[Ratio]) -> Crossov
         metric=metric,
         axis=axis,
         fixed=fixed,
-        first=int(places[0]),
-        last=int(places[-1]),
+        first=float(places[0]),
+        last=float(places[-1]),
         at=at if crosses else None,
         low=low if crosses else None,
         high=high if crosses else None,

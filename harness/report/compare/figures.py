@@ -13,8 +13,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from harness.report import style
 from harness.report.compare.comparison import Comparison
+from harness.report.compare.published import PublishedFigure, PublishedRun
 from harness.report.compare.ratios import Ratio
-from harness.report.compare.sides import Point, Side
+from harness.report.compare.sides import Load, Point, Side
 from harness.report.compare.statistics import Statistic
 from harness.report.figures import Drawing
 
@@ -35,7 +36,7 @@ def draw(comparison: Comparison) -> list[Drawing]:
 def _drawing(comparison: Comparison, statistic: Statistic) -> Drawing:
     lengths = {point.context_tokens for point in comparison.points}
     along_length = len(lengths) > 1
-    panels = sorted({point.concurrency for point in comparison.points} if along_length else lengths)
+    panels = list(dict.fromkeys(_panel(point, along_length) for point in comparison.points))
     columns, rows = min(len(panels), COLUMNS), math.ceil(len(panels) / COLUMNS)
     width = max(style.SIZE_INCHES[0], PANEL_WIDTH_INCHES * columns)
     figure = Figure(figsize=(width, ROW_INCHES * rows + RATIO_INCHES), layout="constrained")
@@ -57,7 +58,7 @@ def _words(comparison: Comparison, title: str) -> str:
     return f"{title} of {names}; below, each side divided by {comparison.measured[0].letter} with its 95% interval"
 
 
-def _draw_values(axes: Axes, comparison: Comparison, statistic: Statistic, panel: int, along_length: bool) -> None:
+def _draw_values(axes: Axes, comparison: Comparison, statistic: Statistic, panel: str, along_length: bool) -> None:
     for index, side in enumerate(comparison.sides):
         if side.published is not None:
             _draw_published(axes, index, side, statistic, panel, along_length)
@@ -68,26 +69,29 @@ def _draw_values(axes: Axes, comparison: Comparison, statistic: Statistic, panel
         if known:
             marker = style.MARKERS[index % len(style.MARKERS)]
             axes.plot(*zip(*known, strict=True), color=style.colour(index), marker=marker, label=side.name)
-    _use_places(axes, [_place(point, along_length) for point in comparison.points], along_length)
-    if along_length:
-        axes.set_title(f"concurrency {panel}", fontweight="normal")
-    elif panel >= 0:
-        axes.set_title(f"context {panel:,} tokens", fontweight="normal")
+    _use_places(axes, comparison, along_length)
+    axes.set_title(panel, fontweight="normal")
 
 
-def _draw_published(axes: Axes, index: int, side: Side, statistic: Statistic, panel: int, along_length: bool) -> None:
+def _draw_published(axes: Axes, index: int, side: Side, statistic: Statistic, panel: str, along_length: bool) -> None:
     """A published figure at its own concurrency only: a line over all lengths where its length is not known."""
     assert side.published is not None
     label = f"{side.letter}: published, not measured here"
     colour = style.colour(index)
     if along_length:
-        figure = side.published.figure(statistic.name, panel)
-        if figure is not None:
-            axes.axhline(figure.value, color=colour, linestyle=":", label=label)
+        for concurrency, figure in _drawable(side.published, statistic):
+            if Load(level=concurrency).label == panel:
+                axes.axhline(figure.value, color=colour, linestyle=":", label=label)
         return
-    for figure in side.published.figures:
-        if figure.concurrency is not None and side.published.figure(statistic.name, figure.concurrency) is figure:
-            axes.plot([figure.concurrency], [figure.value], "*", color=colour, markersize=13, label=label)
+    for concurrency, figure in _drawable(side.published, statistic):
+        axes.plot([concurrency], [figure.value], "*", color=colour, markersize=13, label=label)
+
+
+def _drawable(published: PublishedRun, statistic: Statistic) -> list[tuple[int, PublishedFigure]]:
+    """The figures that may stand beside ours, one at each concurrency."""
+    levels = dict.fromkeys(each.concurrency for each in published.figures if each.concurrency is not None)
+    found = [(level, published.figure(statistic.name, level)) for level in levels]
+    return [(level, each) for level, each in found if each is not None]
 
 
 def _finish_values(figure: Figure, panels: Sequence[Axes], comparison: Comparison, statistic: Statistic) -> None:
@@ -109,16 +113,14 @@ def _finish_values(figure: Figure, panels: Sequence[Axes], comparison: Compariso
 
 def _draw_ratios(axes: Axes, comparison: Comparison, statistic: Statistic, along_length: bool) -> None:
     first = comparison.measured[0]
-    lines: dict[tuple[str, int], list[Ratio]] = {}
+    lines: dict[tuple[str, str], list[Ratio]] = {}
     for each in comparison.ratios:
         if each.metric == statistic.name and each.ratio is not None:
             lines.setdefault((each.letter, _panel(each.point, along_length)), []).append(each)
     for index, ((letter, panel), line) in enumerate(lines.items()):
-        _draw_ratio_line(
-            axes, index, len(lines), line, along_length, _line_label(comparison, letter, panel, along_length)
-        )
+        _draw_ratio_line(axes, index, len(lines), line, along_length, _line_label(comparison, letter, panel))
     axes.axhline(1.0, color="#888888", linewidth=1.0)
-    _use_places(axes, [_place(point, along_length) for point in comparison.points], along_length)
+    _use_places(axes, comparison, along_length)
     names = "/".join((comparison.measured[1].letter, first.letter)) if len(comparison.measured) == 2 else "ratio"
     axes.set_ylabel(f"{names}, 95% interval")
     if not lines:
@@ -142,12 +144,8 @@ def _draw_ratio_line(axes: Axes, index: int, count: int, line: Sequence[Ratio], 
     )  # fmt: skip
 
 
-def _line_label(comparison: Comparison, letter: str, panel: int, along_length: bool) -> str:
-    parts = [letter] if len(comparison.measured) > 2 else []
-    if along_length:
-        parts.append(f"concurrency {panel}")
-    elif panel >= 0:
-        parts.append(f"{panel:,} tokens")
+def _line_label(comparison: Comparison, letter: str, panel: str) -> str:
+    parts = [*([letter] if len(comparison.measured) > 2 else []), *([panel] if panel else [])]
     return ", ".join(parts) if parts else f"{letter}/{comparison.measured[0].letter}"
 
 
@@ -175,20 +173,24 @@ def _ratio_scale(axes: Axes, ratios: Sequence[Ratio], comparison: Comparison, st
         axes.text(1.0, height, text, transform=axes.transAxes, va=align, ha="left", color="#555555", fontsize=10)
 
 
-def _panel(point: Point, along_length: bool) -> int:
-    return point.concurrency if along_length else point.context_tokens
-
-
-def _place(point: Point, along_length: bool) -> int:
-    return point.context_tokens if along_length else point.concurrency
-
-
-def _use_places(axes: Axes, places: Sequence[int], along_length: bool) -> None:
-    style.use_levels(axes, places)
+def _panel(point: Point, along_length: bool) -> str:
+    """What the points of one panel, and of one line of ratios, have in common."""
     if along_length:
-        there = sorted(set(places))
-        axes.set_xticks(there, [_tokens(each) for each in there])
-    axes.set_xlabel("context, tokens" if along_length else "concurrency (requests in flight)")
+        return point.load.label
+    return "" if point.context_tokens < 0 else f"context {point.context_tokens:,} tokens"
+
+
+def _place(point: Point, along_length: bool) -> float:
+    return point.context_tokens if along_length else point.load.level
+
+
+def _use_places(axes: Axes, comparison: Comparison, along_length: bool) -> None:
+    there = sorted({_place(point, along_length) for point in comparison.points})
+    style.use_levels(axes, there)
+    axes.set_xticks(there, [_tokens(int(each)) if along_length else f"{each:g}" for each in there])
+    closed = not any(point.load.arrivals for point in comparison.points)
+    loads = "concurrency (requests in flight)" if closed else "load"
+    axes.set_xlabel("context, tokens" if along_length else loads)
 
 
 def _tokens(count: int) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.metrics.tokens import input_tokens, output_tokens
 from harness.report.compare.ratios import Ratio
-from harness.report.compare.sides import Point, Side
+from harness.report.compare.sides import Load, Point, Side
 from harness.stats.bootstrap import Floats, interval
 
 FEWEST_LENGTHS = 3
@@ -34,7 +34,7 @@ class Growth:
     """
 
     metric: str
-    concurrency: int
+    load: Load
     letter: str
     lengths: tuple[int, ...]
     a: Line
@@ -46,13 +46,13 @@ class Growth:
 
 def growths(ratios: Sequence[Ratio], first: Side, other: Side) -> list[Growth]:
     """One for each latency and load that has three or more lengths."""
-    lines: dict[tuple[str, int], list[Ratio]] = {}
+    lines: dict[tuple[str, Load], list[Ratio]] = {}
     for each in ratios:
         if each.metric.endswith("_ms") and each.point.context_tokens >= 0 and len(each.a_draws):
-            lines.setdefault((each.metric, each.point.concurrency), []).append(each)
+            lines.setdefault((each.metric, each.point.load), []).append(each)
     return [
-        _growth(metric, concurrency, line, first, other)
-        for (metric, concurrency), line in lines.items()
+        _growth(metric, load, line, first, other)
+        for (metric, load), line in lines.items()
         if len(line) >= FEWEST_LENGTHS
     ]
 
@@ -69,7 +69,7 @@ def held_tokens(side: Side, point: Point) -> float | None:
     return float(np.mean(lengths)) if lengths else None
 
 
-def _growth(metric: str, concurrency: int, line: Sequence[Ratio], first: Side, other: Side) -> Growth:
+def _growth(metric: str, load: Load, line: Sequence[Ratio], first: Side, other: Side) -> Growth:
     a_points = np.array([[_length(first, each.point) for each in line], [each.a for each in line]], dtype=np.float64)
     b_points = np.array([[_length(other, each.point) for each in line], [each.b for each in line]], dtype=np.float64)
     a_slopes = fit(a_points[0], np.stack([each.a_draws for each in line], axis=1))[1]
@@ -81,7 +81,7 @@ def _growth(metric: str, concurrency: int, line: Sequence[Ratio], first: Side, o
     low, high = interval(quotients)
     return Growth(
         metric=metric,
-        concurrency=concurrency,
+        load=load,
         letter=other.letter,
         lengths=tuple(each.point.context_tokens for each in line),
         a=a,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from harness.metrics.cell import MeasuredCell, MetricOptions, measured_cell
-from harness.records import RoundPlan
+from harness.records import CellInfo, RoundPlan
 from harness.report.compare.published import PublishedRun
 from harness.report.derive import RunData, RunSummary, load_run
 from harness.store import CellHistory, RunFolder
@@ -16,17 +16,44 @@ CONTEXT_FIELDS = ("context_tokens", "input_tokens")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Load:
+    """How hard a server is asked.
+
+    arrivals: what an open load is called ("4/s"); empty in a closed loop. level: requests in flight; of an open load
+    its requests a second, where that is one number.
+    """
+
+    arrivals: str = ""
+    level: float
+
+    @property
+    def text(self) -> str:
+        """The load in a column of its own."""
+        return self.arrivals if self.arrivals else f"{self.level:g}"
+
+    @property
+    def axis(self) -> str:
+        """What the level is a level of."""
+        return "arrival rate" if self.arrivals else "concurrency"
+
+    @property
+    def label(self) -> str:
+        """How sentences call it."""
+        return f"arrivals {self.arrivals}" if self.arrivals else f"concurrency {self.text}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Point:
-    """Where sides are compared: a prompt length and a load level. context_tokens: -1 if the workload aims at none."""
+    """Where sides are compared: a prompt length and a load. context_tokens: -1 if the workload aims at none."""
 
     context_tokens: int
-    concurrency: int
+    load: Load
 
     @property
     def label(self) -> str:
         """How tables and sentences call it."""
         length = "" if self.context_tokens < 0 else f"{self.context_tokens:,} tokens, "
-        return f"{length}concurrency {self.concurrency}"
+        return f"{length}{self.load.label}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +63,11 @@ class Round:
     measured: MeasuredCell
     history: CellHistory
     plan: RoundPlan | None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether arrivals, not answers, decided when requests were sent."""
+        return self.history.info is not None and self.history.info.arrivals is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +103,11 @@ def measured_side(letter: str, run: RunFolder, label: str | None = None) -> Side
     found: dict[Point, list[Round]] = {}
     left_out: list[str] = []
     for cell in data.summary.cells:
-        if cell.concurrency is None or not cell.finished:
+        info = data.histories[cell.cell].info
+        if info is None:
             left_out.append(cell.cell)
             continue
-        point = Point(context_tokens=_context(data, cell.cell, plans), concurrency=cell.concurrency)
+        point = Point(context_tokens=_context(data, cell.cell, plans), load=_load(info))
         found.setdefault(point, []).append(_round(data, cell.cell, plans))
     rounds = {point: tuple(found[point]) for point in sorted(found)}
     return Side(
@@ -101,6 +134,13 @@ def shared_points(sides: list[Side]) -> list[Point]:
     """The points that every measured side has, in order."""
     measured = [set(side.rounds) for side in sides if side.run is not None]
     return sorted(set.intersection(*measured)) if measured else []
+
+
+def _load(info: CellInfo) -> Load:
+    if info.arrivals is None:
+        return Load(level=float(info.concurrency))
+    rate = info.request_rate
+    return Load(arrivals=info.arrivals, level=float(info.concurrency) if rate is None else rate)
 
 
 def _context(data: RunData, cell: str, plans: Mapping[str, RoundPlan]) -> int:

@@ -194,11 +194,26 @@ def _per_second(rows: Callable[[Round], Rows], rounds: Sequence[Round]) -> float
 
 
 def _rate(name: str, title: str, unit: str, rows: Callable[[Round], Rows]) -> Statistic:
-    """A rate: resampled as amount per busy second, which a closed loop's throughput is in proportion to."""
+    """A rate: resampled as amount per busy second, which a closed loop's throughput is in proportion to.
+
+    Under open load the arrivals set the rate, and only the amounts are resampled.
+    """
     return Statistic(
-        name=name, title=title, unit=unit, higher_is_better=True, rows=rows, combine=_share,
+        name=name,
+        title=title,
+        unit=unit,
+        higher_is_better=True,
+        rows=partial(_amount_rows, rows),
+        combine=_share,
         whole=partial(_per_second, rows),
-    )  # fmt: skip
+    )
+
+
+def _amount_rows(rows: Callable[[Round], Rows], each: Round) -> Rows:
+    found = rows(each)
+    if each.is_open and len(found.columns):
+        found.columns[:, 1] = 1.0
+    return found
 
 
 COUNTED: dict[str, Statistic] = {

@@ -9,7 +9,7 @@ from harness.report.compare.comparison import Comparison
 from harness.report.compare.memory import break_even
 from harness.report.compare.ratios import Ratio
 from harness.report.compare.statistics import Statistic, statistic_named
-from harness.report.compare.verdict import Judged, fixed_label
+from harness.report.compare.verdict import Judged
 from harness.report.numbers import NOT_REPORTED, number, percent, whole
 from harness.report.tables import Table, Value
 
@@ -51,23 +51,29 @@ def _length(context_tokens: int) -> str:
     return NOT_REPORTED if context_tokens < 0 else f"{context_tokens:,}"
 
 
+def _load_heading(comparison: Comparison) -> str:
+    """What the loads are: "concurrency", "arrivals" under open load, "load" where there are both."""
+    opened = {bool(point.load.arrivals) for point in comparison.points}
+    return "load" if len(opened) > 1 else "arrivals" if opened == {True} else "concurrency"
+
+
 def _ratios(comparison: Comparison, statistic: Statistic) -> Table:
     first, *others = comparison.measured
     show = show_of(statistic)
-    headings = ["context", "concurrency", f"{first.letter}, {statistic.unit}"]
+    headings = ["context", _load_heading(comparison), f"{first.letter}, {statistic.unit}"]
     for other in others:
         headings += [f"{other.letter}, {statistic.unit}", f"{other.letter}/{first.letter} (95% interval)", "ahead"]
     rows, values = [], []
     for point in comparison.points:
         found = [each for each in comparison.ratios if each.metric == statistic.name and each.point == point]
-        row = [_length(point.context_tokens), str(point.concurrency), show(found[0].a if found else None)]
-        exact: list[Value] = [point.context_tokens, point.concurrency, found[0].a if found else None]
+        row = [_length(point.context_tokens), point.load.text, show(found[0].a if found else None)]
+        exact: list[Value] = [point.context_tokens, point.load.text, found[0].a if found else None]
         for each in found:
             row += [show(each.b), ratio_text(each), "cannot be told" if each.ahead is None else each.ahead]
             exact += [each.b, each.ratio, each.low, each.high]
         rows.append(tuple(row))
         values.append(tuple(exact))
-    names = ["context_tokens", "concurrency", first.letter]
+    names = ["context_tokens", _load_heading(comparison), first.letter]
     for other in others:
         names += [other.letter, *(f"{other.letter}/{first.letter}{part}" for part in ("", "_low", "_high"))]
     better = "higher is better" if statistic.higher_is_better else "lower is better"
@@ -94,15 +100,15 @@ def _crossovers(comparison: Comparison) -> Table:
     rows = []
     for each in comparison.crossovers:
         if each.at is None or each.low is None or each.high is None:
-            where, interval = f"none from {each.first:,} to {each.last:,}", NOT_REPORTED
+            where, interval = f"none from {whole(each.first)} to {whole(each.last)}", NOT_REPORTED
         else:
-            low = f"{BEYOND} {each.first:,}" if each.low <= 0 else number(each.low)
-            high = f"{BEYOND} {each.last:,}" if each.high == float("inf") else number(each.high)
+            low = f"{BEYOND} {whole(each.first)}" if each.low <= 0 else number(each.low)
+            high = f"{BEYOND} {whole(each.last)}" if each.high == float("inf") else number(each.high)
             where, interval = number(each.at), f"{low} to {high}"
         before, after = (letter if letter is not None else "cannot be told" for letter in
                          (each.ahead_before, each.ahead_after))  # fmt: skip
         title = statistic_named(each.metric).title
-        rows.append([title, each.axis, fixed_label(each), where, interval, before, after])
+        rows.append([title, each.axis, each.fixed, where, interval, before, after])
     return _plain(
         "crossovers",
         "Where one side overtakes the other",
@@ -117,30 +123,28 @@ def _growths(comparison: Comparison) -> Table:
     for each in comparison.growths:
         for letter, line in ((first.letter, each.a), (each.letter, each.b)):
             slope = f"{line.slope_ms:.3g} ({line.slope_low_ms:.3g} to {line.slope_high_ms:.3g})"
-            rows.append(
-                [statistic_named(each.metric).title, str(each.concurrency), letter, number(line.base_ms), slope]
-            )
+            rows.append([statistic_named(each.metric).title, each.load.text, letter, number(line.base_ms), slope])
         if each.ratio is not None and each.ratio_low is not None and each.ratio_high is not None:
             ratio = f"{each.ratio:.3g} times ({each.ratio_low:.3g} to {each.ratio_high:.3g})"
             name = f"{each.letter}/{first.letter}"
-            rows.append([statistic_named(each.metric).title, str(each.concurrency), name, NOT_REPORTED, ratio])
+            rows.append([statistic_named(each.metric).title, each.load.text, name, NOT_REPORTED, ratio])
     return _plain(
         "growth",
         "How cost grows with context: a straight line through the lengths measured",
-        ["figure", "concurrency", "side", "at length 0, ms", "per 1,024 tokens, ms (95% interval)"],
+        ["figure", _load_heading(comparison), "side", "at length 0, ms", "per 1,024 tokens, ms (95% interval)"],
         rows,
     )
 
 
 def _lengths(comparison: Comparison) -> Table:
     sides = comparison.measured
-    headings = ["context asked for", "concurrency"]
+    headings = ["context asked for", _load_heading(comparison)]
     for side in sides:
         headings += [f"{side.letter}: own tokens", f"{side.letter}: characters"]
     headings += [f"{side.letter}: cells, requests" for side in sides]
     rows = []
     for point in comparison.points:
-        row = [_length(point.context_tokens), str(point.concurrency)]
+        row = [_length(point.context_tokens), point.load.text]
         for side in sides:
             row += [whole(own_lengths(side, point)), whole(side.characters.get(point))]
         for side in sides:
@@ -203,7 +207,7 @@ def _costs(comparison: Comparison) -> Table:
     rows = [
         [
             _length(each.point.context_tokens),
-            str(each.point.concurrency),
+            each.point.load.text,
             each.letter,
             f"{each.price_per_hour:,.2f}",
             number(each.per_million_output),
@@ -211,7 +215,14 @@ def _costs(comparison: Comparison) -> Table:
         ]
         for each in comparison.costs
     ]
-    headings = ["context", "concurrency", "side", "price an hour", "a million output tokens", "a million tokens, all"]
+    headings = [
+        "context",
+        _load_heading(comparison),
+        "side",
+        "price an hour",
+        "a million output tokens",
+        "a million tokens, all",
+    ]
     return _plain("cost", "Cost, in the currency of the price given", headings, rows)
 
 
@@ -234,12 +245,12 @@ def _judged(judged: Sequence[Judged]) -> Table:
         [
             each.limit.metric,
             _length(each.ratio.point.context_tokens),
-            str(each.ratio.point.concurrency),
+            each.ratio.point.load.text,
             ratio_text(each.ratio),
             f"{each.limit.share:.1%} worse",
             str(each.outcome),
         ]
         for each in judged
     ]
-    headings = ["figure", "context", "concurrency", "run/baseline (95% interval)", "limit", "outcome"]
+    headings = ["figure", "context", "load", "run/baseline (95% interval)", "limit", "outcome"]
     return _plain("regression", "Against the baseline", headings, rows)

@@ -9,6 +9,7 @@ from harness.report.compare.comparison import Comparison
 from harness.report.compare.memory import break_even
 from harness.report.compare.page import side_text, warnings
 from harness.report.compare.ratios import Ratio
+from harness.report.compare.sides import Load, Point
 from harness.report.compare.tables import tables
 from harness.report.compare.verdict import Judged, overall, sentences
 from harness.report.terminal import WIDTH, table_text
@@ -52,7 +53,7 @@ def comparison_json(
             for each in comparison.crossovers
         ],
         "growth": [
-            {"figure": each.metric, "concurrency": each.concurrency, "side": each.letter,
+            {"figure": each.metric, **_load(each.load), "side": each.letter,
              "first_ms_per_1024_tokens": each.a.slope_ms, "ms_per_1024_tokens": each.b.slope_ms, "ratio": each.ratio,
              "ratio_low": _finite(each.ratio_low), "ratio_high": _finite(each.ratio_high)}
             for each in comparison.growths
@@ -65,7 +66,7 @@ def comparison_json(
             if first.letter in figures and other.letter in figures
         ],
         "cost": [
-            {"side": each.letter, **_point(each.point.context_tokens, each.point.concurrency),
+            {"side": each.letter, **_point(each.point),
              "per_million_output_tokens": each.per_million_output, "per_million_tokens": each.per_million_tokens}
             for each in comparison.costs
         ],
@@ -83,7 +84,7 @@ def _ratio(each: Ratio) -> dict[str, Json]:
     return {
         "figure": each.metric,
         "side": each.letter,
-        **_point(each.point.context_tokens, each.point.concurrency),
+        **_point(each.point),
         "first_value": each.a,
         "value": each.b,
         "ratio": each.ratio,
@@ -95,8 +96,16 @@ def _ratio(each: Ratio) -> dict[str, Json]:
     }
 
 
-def _point(context_tokens: int, concurrency: int) -> dict[str, Json]:
-    return {"context_tokens": None if context_tokens < 0 else context_tokens, "concurrency": concurrency}
+def _point(point: Point) -> dict[str, Json]:
+    return {"context_tokens": None if point.context_tokens < 0 else point.context_tokens, **_load(point.load)}
+
+
+def _load(load: Load) -> dict[str, Json]:
+    """Concurrency of a closed loop, or what the arrivals of an open load are called."""
+    return {
+        "concurrency": None if load.arrivals else int(load.level),
+        "arrivals": load.arrivals if load.arrivals else None,
+    }
 
 
 def _finite(value: float | None) -> float | None:

@@ -19,6 +19,7 @@ from harness.report.compare.statistics import Statistic, statistic_named
 from harness.report.numbers import number
 
 CONFIDENCE = 0.95
+UNITS = {"context length": "tokens of context", "concurrency": "requests in flight", "arrival rate": "requests/s"}
 
 
 class Outcome(StrEnum):
@@ -168,26 +169,19 @@ def _worth_telling(each: Crossover, comparison: Comparison) -> bool:
 
 
 def _crossover(each: Crossover, comparison: Comparison) -> str:
-    unit = "tokens of context" if each.axis == "context length" else "requests in flight"
+    unit = UNITS[each.axis]
     title = statistic_named(each.metric).title
     return (
-        f"In {title} at {fixed_label(each)}, {each.ahead_before} is ahead below and {each.ahead_after} above about"
+        f"In {title} at {each.fixed}, {each.ahead_before} is ahead below and {each.ahead_after} above about"
         f" {number(each.at)} {unit} ({bounds(each)})."
     )
-
-
-def fixed_label(each: Crossover) -> str:
-    """What stays the same along a crossover."""
-    if each.axis == "context length":
-        return f"concurrency {each.fixed}"
-    return f"{each.fixed:,} tokens of context" if each.fixed >= 0 else "the workload's own length"
 
 
 def bounds(each: Crossover) -> str:
     """The interval of a crossover; ends beyond what was measured are said so."""
     assert each.low is not None and each.high is not None
-    low = f"below {each.first:,}" if each.low <= 0 else number(each.low)
-    high = f"above {each.last:,}" if math.isinf(each.high) else number(each.high)
+    low = f"below {number(each.first)}" if each.low <= 0 else number(each.low)
+    high = f"above {number(each.last)}" if math.isinf(each.high) else number(each.high)
     return f"95% interval {low} to {high}"
 
 
@@ -196,9 +190,7 @@ def _growth(each: Growth, first: Side, other: Side) -> str:
         f"{line.slope_ms:.3g} ms ({line.slope_low_ms:.3g} to {line.slope_high_ms:.3g}) in {side.letter}"
         for line, side in ((each.a, first), (each.b, other))
     ]
-    told = (
-        f"At concurrency {each.concurrency}, each 1,024 tokens of context add {' and '.join(slopes)} to the median TPOT"
-    )
+    told = f"At {each.load.label}, each 1,024 tokens of context add {' and '.join(slopes)} to the median TPOT"
     if each.ratio is None or each.ratio_low is None or each.ratio_high is None:
         return f"{told}."
     between = f"{number(each.ratio_low)} to {number(each.ratio_high)}"

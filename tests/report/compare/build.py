@@ -44,6 +44,7 @@ def write_side(
     gauge_bytes: tuple[float, float] | None = None,
     model: str = "tiny",
     output_tokens: int = OUTPUT_TOKENS,
+    arrivals: str | None = None,
 ) -> Path:
     """One run. noise: sigma of each latency's logarithm. gauge_bytes: (a sequence, a token) that the server holds."""
     base = run_info(f"20261129T101112Z-agent-{model}-{token}")
@@ -58,7 +59,7 @@ def write_side(
                     rng = np.random.default_rng([zlib.crc32(token.encode()), context, level, turn])
                     records = _records(rng, context, level, sessions, turns, tpot_ms(context), ttft_ms, noise, cached,
                                        output_tokens)  # fmt: skip
-                    _write(run, name, records, level, context, turn, acceptance, gauge_bytes)
+                    _write(run, name, records, level, context, turn, acceptance, gauge_bytes, arrivals)
     return run.path
 
 
@@ -102,6 +103,7 @@ def _records(
 def _write(
     run: RunFolder, name: str, records: Sequence[Record], level: int, context: int, turn: int,
     acceptance: float | None, gauge_bytes: tuple[float, float] | None,
+    arrivals: str | None,
 ) -> None:  # fmt: skip
     end_ns = max(each.complete.last_token_ns or 0 for each in records)
     counters = _counters(records, end_ns, acceptance, gauge_bytes)
@@ -113,7 +115,16 @@ def _write(
             writer.invoke(replace(record.invoke, request_id=request_id, cell=name, note=None))
             writer.complete(replace(record.complete, request_id=request_id), record.event_times_ns)
         closing = info(level, window_s=(0.0, end_ns / (1_000 * MS)), cell=name)
-        writer.finish(replace(closing, round_index=turn, context_tokens=context, warnings=(), counters=tuple(counters)))
+        writer.finish(
+            replace(
+                closing,
+                round_index=turn,
+                context_tokens=context,
+                warnings=(),
+                counters=tuple(counters),
+                arrivals=arrivals,
+            )
+        )
 
 
 def _counters(

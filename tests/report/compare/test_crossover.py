@@ -37,7 +37,7 @@ def comparison(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
 
 def test_the_crossover_lies_where_the_costs_are_equal(comparison: Comparison) -> None:
     found = [each for each in comparison.crossovers if (each.metric, each.axis) == ("median_tpot_ms", "context length")]
-    assert [each.fixed for each in found] == [1, 8]
+    assert [each.fixed for each in found] == ["concurrency 1", "concurrency 8"]
     for each in found:
         # 6 + 0.25 x = 4 + 1.5 x at 1,638 tokens; the interpolation bends a little
         assert each.at == pytest.approx(1_638, rel=0.15)

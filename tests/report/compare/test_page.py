@@ -99,4 +99,4 @@ def test_unfinished_cells_are_left_out_and_named(tmp_path: Path) -> None:
     with RunFolder.open(path) as run:
         found = measured_side("A", run)
     assert found.left_out == ("agent-n0002048-c0008-r0",)
-    assert [point.concurrency for point in found.rounds] == [1]
+    assert [point.load.text for point in found.rounds] == ["1"]

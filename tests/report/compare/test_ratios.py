@@ -83,6 +83,18 @@ def test_drift_between_rounds_widens_the_interval(tmp_path: Path) -> None:
     assert moved.high / moved.low > 1.3 * calm.high / calm.low
 
 
+def test_under_open_load_the_arrivals_set_the_rate(tmp_path: Path) -> None:
+    one, two = (write_side(tmp_path, token, arrivals="4/s", noise=0.5) for token in ("aaaaaa", "bbbbbb"))
+    point = next(iter(side(one).rounds))
+    assert point.label == "2,048 tokens, arrivals 4/s"
+    ratio = compared("output_throughput", one, two)
+    assert ratio.low is not None and ratio.high is not None
+    spread = ratio.high / ratio.low
+    closed = compared("output_throughput", *(write_side(tmp_path, token, noise=0.5) for token in ("cccccc", "dddddd")))
+    assert closed.low is not None and closed.high is not None
+    assert spread <= closed.high / closed.low
+
+
 @pytest.mark.parametrize("name", ["median_itl_ms", "p200_ttft_ms", "speed"])
 def test_what_cannot_be_compared_is_named(name: str) -> None:
     with pytest.raises(ValueError, match=name):
