@@ -28,8 +28,13 @@ class CounterWitness:
     problem: str | None = None
 
 
-def counter_witness(rows: Sequence[Row], samples: Sequence[CounterSample]) -> CounterWitness:
-    """Read the counters between the end of one request and the start of the next."""
+def counter_witness(
+    rows: Sequence[Row], samples: Sequence[CounterSample], unanswered_tokens: int = 0
+) -> CounterWitness:
+    """Read the counters between the end of one request and the start of the next.
+
+    unanswered_tokens: prompt tokens of ours that may have been counted although they were not answered.
+    """
     prompts = [(sample.at_ns, sample.values["prompt_tokens"]) for sample in samples if "prompt_tokens" in sample.values]
     prompts.sort()
     if len(prompts) < 2:
@@ -37,9 +42,9 @@ def counter_witness(rows: Sequence[Row], samples: Sequence[CounterSample]) -> Co
     if any(later[1] < earlier[1] for earlier, later in pairwise(prompts)):
         return CounterWitness(usable=False, cached={}, problem="the counters run backwards: several servers answer")
     moved = round(prompts[-1][1] - prompts[0][1])
-    ours = sum(row.prompt_tokens for row in rows if row.prompt_tokens is not None)
+    ours = sum(row.own_length for row in rows)
     # Several answers at once may count their prompt once each.
-    at_most = sum(row.prompt_tokens * row.choices for row in rows if row.prompt_tokens is not None)
+    at_most = unanswered_tokens + sum(row.own_length * row.choices for row in rows)
     slack = FOREIGN_SLACK + FOREIGN_SHARE * ours
     if moved > at_most + slack:
         return CounterWitness(usable=False, cached={}, foreign_tokens=moved - at_most, problem="not alone")

@@ -49,6 +49,11 @@ class Row:
         return self.prompt_tokens, self.cached_tokens
 
     @property
+    def own_length(self) -> int:
+        """Prompt tokens as reported, else as planned."""
+        return _whole(self.labels.get("tokens")) if self.prompt_tokens is None else self.prompt_tokens
+
+    @property
     def hit(self) -> bool:
         """Whether it reports any cached token."""
         return self.cached_tokens is not None and self.cached_tokens > 0
@@ -57,6 +62,12 @@ class Row:
 def rows_of(history: CheckHistory) -> list[Row]:
     """Every request that was answered; the others prove nothing about counts."""
     return [_row(answer) for answer in history.answers if answer.record.complete.outcome is Outcome.OK]
+
+
+def unanswered_tokens(history: CheckHistory) -> int:
+    """Planned prompt tokens of requests that may have been executed although no whole answer came."""
+    lost = (answer.record.invoke for answer in history.answers if answer.record.complete.outcome is Outcome.UNKNOWN)
+    return sum(_whole(invoke.labels.get("tokens")) for invoke in lost)
 
 
 def _row(answer: Answer) -> Row:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
 
 from harness.checks.cached_tokens.counting import CounterWitness, counter_witness
-from harness.checks.cached_tokens.facts import Row, rows_of
+from harness.checks.cached_tokens.facts import Row, rows_of, unanswered_tokens
 from harness.checks.cached_tokens.reuse import Reuse, reuse
-from harness.checks.cached_tokens.rules import INVALID, MEANINGS, OVER_REPORT, PHANTOM, Violation, broken_rules
+from harness.checks.cached_tokens.rules import MEANINGS, Violation, broken_rules
 from harness.checks.cached_tokens.timing import TimeWitness, time_witness
 from harness.checks.cached_tokens.witnesses import Contradiction, contradictions
 from harness.checks.history import CheckHistory
@@ -42,9 +42,9 @@ class _Findings:
 
     @property
     def proven(self) -> list[Violation]:
-        """What is wrong beyond doubt; other traffic can explain anything but impossible and phantom counts."""
+        """What is wrong beyond doubt."""
         if self.foreign:
-            return [each for each in self.broken if each.fault in (INVALID, OVER_REPORT, PHANTOM)]
+            return [each for each in self.broken if each.hard]
         return [*self.broken, *(each.violation for each in self.contradictions if each.proven or self._repeated(each))]
 
     def _repeated(self, contradiction: Contradiction) -> bool:
@@ -77,7 +77,8 @@ def judge(history: CheckHistory) -> Verdict:
 
 
 def _find(history: CheckHistory, rows: Sequence[Row]) -> _Findings:
-    counters, time, seen = counter_witness(rows, history.counters), time_witness(rows), reuse(rows)
+    counters = counter_witness(rows, history.counters, unanswered_tokens(history))
+    time, seen = time_witness(rows), reuse(rows)
     reported = any(row.cached_tokens is not None for row in rows)
     return _Findings(
         history=history,

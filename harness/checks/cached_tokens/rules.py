@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.checks.cached_tokens.facts import Row, own_tokens
 from harness.checks.verdict import Evidence
@@ -34,10 +34,11 @@ MEANINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """One broken rule with its class of fault."""
+    """One broken rule with its class of fault; hard: no traffic of others can explain it."""
 
     fault: str
     evidence: Evidence
+    hard: bool = True
 
 
 def broken_rules(rows: Sequence[Row], engine: str | None) -> list[Violation]:
@@ -130,7 +131,8 @@ def _stream_differences(rows: Sequence[Row]) -> Iterator[Violation]:
             in_whole = {getattr(row, values) for row in whole}
             if not in_streams & in_whole:
                 text = f"{what} tokens {_listed(in_streams)} in streams, {_listed(in_whole)} in whole answers"
-                yield _violation(STREAM_MISMATCH, same, text)
+                hard = values == "prompt_tokens" or None in in_streams | in_whole
+                yield replace(_violation(STREAM_MISMATCH, same, text), hard=hard)
 
 
 def _changing_usage(rows: Sequence[Row]) -> Iterator[Violation]:

@@ -182,6 +182,16 @@ def test_others_traffic_leaves_only_hard_violations() -> None:
     assert judge(history(broken, counters(broken, foreign=200))).status is Status.FAIL
 
 
+def test_unreported_and_unanswered_prompts_of_ours_are_no_foreign_traffic() -> None:
+    answers = repeats()
+    lost = RequestError(kind=ErrorKind.DISCONNECTED, message="gone")
+    more = [*answers, answer(90, prompt_tokens=1000), answer(91, prompt_tokens=1000)]
+    samples = counters(more)
+    unread = answer(90, prompt_tokens=None, cached_tokens=None)
+    unknown = answer(91, outcome=Outcome.UNKNOWN, error=lost)
+    assert "not alone" not in judge(history([*answers, unread, unknown], samples)).reason
+
+
 def test_a_misfit_is_reported_and_never_a_failure() -> None:
     odd = answer(90, arm="length", name="r0/length1400", sighting=2, prompt_tokens=1400, cached_tokens=64, may_hit=1400)
     verdict = judge(history([*repeats(), odd]))
