@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.checks.eviction.arms import AGAIN, HIT, RETURNED, SENTINEL, PromptArms
+from harness.checks.eviction.arms import AGAIN, HIT, RETURNED, SENTINEL, SHORT, PromptArms
 
 FEWEST = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exercise:
-    """prompts: asked in the first look. hits: of those, that were hit. returned_cold / returned_warm: returned after an
-    eviction and found gone / still there (or brought back). sentinels: probes after a flood; sentinels_cold: gone ones.
+    """prompts: asked in the first look, sentinels and short ones left out. hits: of those, that were hit.
+    returned_cold / returned_warm: returned after an eviction and found gone / still there (or brought back). sentinels:
+    probes after a flood; sentinels_cold: gone ones.
     """
 
     prompts: int
@@ -43,11 +44,12 @@ class Exercise:
 def exercise(prompts: Sequence[PromptArms]) -> Exercise:
     """Count what the first look exercised."""
     first = [prompt for prompt in prompts if prompt.round_index == 0]
+    whole = [prompt for prompt in first if not prompt.of(SENTINEL) and not prompt.of(SHORT)]
     returned = [shot for prompt in first for arm in (RETURNED, AGAIN) for shot in prompt.of(arm)[:1]]
     sentinels = [shot for prompt in first for shot in prompt.of(SENTINEL)]
     return Exercise(
-        prompts=len(first),
-        hits=sum(any(shot.warm for shot in prompt.of(HIT)) for prompt in first),
+        prompts=len(whole),
+        hits=sum(any(shot.warm for shot in prompt.of(HIT)) for prompt in whole),
         returned_cold=sum(shot.warm is False for shot in returned),
         returned_warm=sum(shot.warm is True for shot in returned),
         sentinels=len(sentinels),

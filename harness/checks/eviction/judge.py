@@ -100,7 +100,7 @@ def _judge_pairs(history: CheckHistory, pairs: Sequence[Pair], done: Exercise) -
         status=status,
         reason=reason,
         eligible=done.prompts,
-        examined=len({pair.prompt for pair in pairs if pair.round_index == 0}),
+        examined=min(done.prompts, len({pair.prompt for pair in pairs if pair.round_index == 0})),
         violations=len({prompt for result in shown for prompt in result.prompts}) or len(decision.alarms),
         evidence=evidence,
         null_size=null_size,
@@ -163,8 +163,10 @@ def _suspicion(decision: Decision, exact: Exact, done: Exercise) -> tuple[Status
 
 
 def _named(what: str, results: Sequence[Result]) -> str:
-    families = dict.fromkeys(f"{result.family} ({result.test})" for result in results)
-    return f"{what} in " + ", ".join(families)
+    tests: dict[str, list[str]] = {}
+    for result in results:
+        tests.setdefault(result.family, []).append(result.test)
+    return f"{what} in " + "; ".join(f"{family} ({', '.join(names)})" for family, names in tests.items())
 
 
 def _effects(families: dict[str, list[Pair]], decision: Decision) -> dict[str, float]:

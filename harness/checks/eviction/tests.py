@@ -17,8 +17,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+import numpy as np
+
 from harness.checks.eviction.pairs import Pair, Path
-from harness.stats.tests import t_greater, t_quantile
+from harness.stats.tests import SD_FLOOR, t_greater, t_quantile
 
 RATIO = math.log(2.25)
 SPARSE = 2.5
@@ -155,25 +157,23 @@ def _hard(pairs: Sequence[Pair]) -> Result:
 def smallest_effect(pairs: Sequence[Pair], level: float) -> float | None:
     """RMS nats that the mean test would have found with probability 0.99; None for fewer than two scored pairs.
 
-    A difference of d added to every pair is sought for which the t-test and the gate would both alarm; the result is
-    raised by half, because a fault that sits at a few positions is found less well than one spread over all.
+    A difference of d added to every pair is sought for which the t-test and the gate would both alarm; pairs that are
+    apart already count as no louder than their null. The result is raised by half, because a fault that sits at a few
+    positions is found less well than one spread over all.
     """
-    judged = [pair for pair in pairs if pair.null is not None]
-    if len(judged) < 2:
+    nulls = [pair.null for pair in pairs if pair.null is not None]
+    if len(nulls) < 2:
         return None
-    usual = median(pair.null for pair in judged if pair.null is not None)
-    needed = t_quantile(1 - level, len(judged)) + t_quantile(0.99, len(judged))
+    usual, floor, gate = median(nulls), FLOOR[pairs[0].path], gate_of(pairs)
+    known = [(pair.near, max(pair.null, usual)) for pair in pairs if pair.null is not None]
+    quiet = [(min(near, null), null) for near, null in known]
+    needed = t_quantile(1 - level, len(quiet)) + t_quantile(0.99, len(quiet))
 
     def found(effect: float) -> bool:
-        values = [
-            _score(pair.near + effect**2, max(pair.null, usual), FLOOR[pair.path])
-            for pair in judged
-            if pair.null is not None
-        ]
-        mean = sum(values) / len(values)
-        spread = max(math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1)), 0.3)
-        loud = math.sqrt(median(pair.near for pair in judged) + effect**2) > gate_of(judged)
-        return loud and (mean - RATIO) * math.sqrt(len(values)) / spread > needed
+        values = [_score(near + effect**2, null, floor) for near, null in quiet]
+        spread = max(float(np.std(values, ddof=1)), SD_FLOOR)
+        loud = math.sqrt(median(near for near, _ in quiet) + effect**2) > gate
+        return loud and (float(np.mean(values)) - RATIO) * math.sqrt(len(values)) / spread > needed
 
     low, high = SMALLEST_EFFECT, LARGEST_EFFECT
     if not found(high):
