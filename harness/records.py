@@ -96,8 +96,9 @@ class Invoke:
 
     `step` is "ask", "sleep", "scrape", "marker" or "flush". `planned_ns` is when it was due. `prompt_hash` names a file
     of prompts/. `parameters` is the request body without the prompt. `labels` are the plan's facts about a request, for
-    its judge. `released_ns`: when there was room for it under the limit of requests in flight. The fields of a request
-    are None for other steps, and in records that do not say.
+    its judge. `released_ns`: when there was room for it under the limit of requests in flight. `abort_after_events`: we
+    drop the connection once so many pieces of the answer have come. The fields of a request are None for other steps,
+    and in records that do not say.
     """
 
     request_id: str
@@ -116,6 +117,7 @@ class Invoke:
     labels: Mapping[str, Json] = field(default_factory=dict)
     note: str | None = None
     released_ns: int | None = None
+    abort_after_events: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,7 +83,8 @@ class Ask:
     `planned_ns` is when it was due, counted from the start of the cell; None means as soon as it was produced.
     `expected_prompt_tokens` is the length the workload aimed at; None means it did not aim at one.
     `parameters` are body fields of this request alone; they win over the run's sampling options.
-    `labels` are facts about the request that whoever judges it needs; they are not sent.
+    `labels` are facts about the request that whoever judges it needs; they are not sent. `abort_after_events`: the
+    connection is dropped once so many pieces of the answer have come, about an event each; 0: once it is written.
     """
 
     key: str
@@ -98,10 +99,13 @@ class Ask:
     expected_prompt_tokens: int | None = None
     parameters: Mapping[str, Json] = field(default_factory=dict)
     labels: Mapping[str, Json] = field(default_factory=dict)
+    abort_after_events: int | None = None
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1:
             raise ValueError(f"{self.key}: max_tokens must be at least 1, got {self.max_tokens}")
+        if self.abort_after_events is not None and self.abort_after_events < 0:
+            raise ValueError(f"{self.key}: abort_after_events cannot be negative")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,5 +73,6 @@ class Asker:
             parameters=encoded.parameters,
             labels=ask.labels,
             released_ns=released_ns,
+            abort_after_events=ask.abort_after_events,
         )
         return encoded, invoke

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from io import BytesIO
 from types import TracebackType
 from typing import Literal, Self, cast
@@ -28,6 +29,7 @@ from harness.endpoint.watch import Watch
 from harness.records import ErrorKind, RequestError
 from workloads.plan import Json
 
+PLANNED_ABORT = RequestError(kind=ErrorKind.CANCELLED, message="aborted as planned")
 _OPENED_AT_ONCE = 64
 _SIDE_REQUEST_S = 30.0
 _WRITTEN_AT_ONCE_BYTES = 1 << 20
@@ -85,9 +87,10 @@ class Client:
 
         If the calling task is cancelled, `on_cancel` gets what came so far (error kind CANCELLED) before the
         cancellation goes on. A pooled connection found dead before any byte of the answer is replaced once by a new one
-        and counted in `retries`; nothing else is retried, and no redirect is followed.
+        and counted in `retries`; nothing else is retried, and no redirect is followed. A request that its plan aborts
+        ends with an error of the kind CANCELLED.
         """
-        exchange = Exchange()
+        exchange = Exchange(request.abort_after_events)
         token = CURRENT_EXCHANGE.set(exchange)
         try:
             error = await self._attempt(self._session, request, exchange)
@@ -109,6 +112,7 @@ class Client:
     ) -> RequestError | None:
         """Fill `exchange` from one attempt; the error is None if the answer came to its end."""
         async with self._watch.over(exchange) as watched:
+            exchange.cut_off_by(partial(watched.end, PLANNED_ABORT))
             try:
                 # Longer bodies go piece by piece, so that one of them does not hold up the other streams.
                 data = request.body if len(request.body) <= _WRITTEN_AT_ONCE_BYTES else BytesIO(request.body)

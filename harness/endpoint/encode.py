@@ -19,7 +19,7 @@ class EncodedRequest:
     """A request ready to be written.
 
     path: from the server's root. prompt: what is stored under prompt_hash (SHA-256, hex): the JSON object of the
-    prompt's body fields. parameters: the other body fields.
+    prompt's body fields. parameters: the other body fields. abort_after_events: see `workloads.plan.Ask`.
     """
 
     request_id: str
@@ -31,6 +31,7 @@ class EncodedRequest:
     prompt: bytes
     prompt_hash: str
     parameters: Mapping[str, Json]
+    abort_after_events: int | None = None
 
 
 def encode_request(ask: Ask, target: Target, sampling: Mapping[str, Json], request_id: str) -> EncodedRequest:
@@ -50,6 +51,7 @@ def encode_request(ask: Ask, target: Target, sampling: Mapping[str, Json], reque
         prompt=prompt,
         prompt_hash=hashlib.sha256(prompt).hexdigest(),
         parameters=parameters,
+        abort_after_events=ask.abort_after_events,
     )
 
 

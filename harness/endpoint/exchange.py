@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import accumulate
 
 from harness.endpoint.chunked import ChunkedBody, FramingError
@@ -23,16 +23,33 @@ _KEPT_HEADERS = (
 )
 
 
+class LimitedPieces(list[bytes]):
+    """Body bytes as they come; the piece that makes `limit` of them calls `reached`."""
+
+    def __init__(self, limit: int, reached: Callable[[], None]) -> None:
+        super().__init__()
+        self._limit = limit
+        self._reached = reached
+
+    def append(self, piece: bytes) -> None:
+        super().append(piece)
+        if len(self) == self._limit:
+            self._reached()
+
+
 class Exchange:
     """Fills while an answer arrives; `answer` gives the frozen record at any moment.
 
     pieces / arrivals_ns: body bytes as they came and when. `framing` is set when the pieces still carry the chunked
-    framing, which is then taken off after the last of them. untouched: no byte of an answer has come.
+    framing, which is then taken off after the last of them. untouched: no byte of an answer has come. cut_off: called
+    once `abort_after` pieces have come (0: once the request is written), where it is set.
     """
 
     __slots__ = (
+        "abort_after",
         "arrivals_ns",
         "bad_framing",
+        "cut_off",
         "framing",
         "headers",
         "parts",
@@ -45,7 +62,9 @@ class Exchange:
         "writing_ns",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, abort_after: int | None = None) -> None:
+        self.abort_after = abort_after
+        self.cut_off: Callable[[], None] | None = None
         self.retries = 0
         self.reused: bool | None = None
         self.restart()
@@ -62,6 +81,19 @@ class Exchange:
         self.framing: ChunkedBody | None = None
         self.bad_framing: str | None = None
         self.untouched = True
+
+    def cut_off_by(self, cut_off: Callable[[], None]) -> None:
+        """Have `cut_off` called when its time has come; does nothing for an exchange that is not to be cut off."""
+        if self.abort_after is not None:
+            self.cut_off = cut_off
+            self.pieces = LimitedPieces(self.abort_after, cut_off)
+
+    def written(self, at_ns: int) -> None:
+        """The request is in its socket."""
+        if self.sent_ns is None:
+            self.sent_ns = at_ns
+            if self.cut_off is not None and self.abort_after == 0:
+                self.cut_off()
 
     def keep_head(self, status: int, headers: Mapping[str, str]) -> None:
         """Note the status and the headers worth keeping; `headers` looks names up in any case."""

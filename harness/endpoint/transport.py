@@ -138,8 +138,8 @@ class StampedRequest(aiohttp.ClientRequest):
             exchange.reused = protocol in self.pooled
             self.pooled.add(protocol)
         await super().write_bytes(writer, conn, content_length)
-        if exchange is not None and exchange.sent_ns is None:
-            exchange.sent_ns = self.now_ns()
+        if exchange is not None:
+            exchange.written(self.now_ns())
 
 
 def request_class(now_ns: NowNs, pooled: WeakSet[ResponseHandler]) -> type[StampedRequest]:

@@ -76,7 +76,7 @@ class FakeClient:
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         pieces: list[tuple[int, bytes]] = []
         try:
-            await self._answer(self.answers(request), pieces)
+            await self._answer(self.answers(request), pieces, request.abort_after_events)
         except asyncio.CancelledError:
             if on_cancel is not None:
                 error = RequestError(kind=ErrorKind.CANCELLED, message="cancelled")
@@ -86,16 +86,23 @@ class FakeClient:
             self.in_flight -= 1
             self.ended_ns[request.request_id] = self.clock.now_ns()
         script = self.answers(request)
+        if request.abort_after_events is not None:
+            error = RequestError(kind=ErrorKind.CANCELLED, message="aborted as planned")
+            return self._raw(sent_ns, pieces, 200, error)
         if script.status == 200:
             return self._raw(sent_ns, pieces, 200, None)
         error = RequestError(kind=ErrorKind.HTTP_STATUS, message="busy", http_status=script.status)
         return self._raw(sent_ns, pieces, script.status, error)
 
-    async def _answer(self, script: Script, pieces: list[tuple[int, bytes]]) -> None:
+    async def _answer(self, script: Script, pieces: list[tuple[int, bytes]], most: int | None) -> None:
+        if most == 0:
+            return
         await asyncio.sleep(script.first_ns / S)
         if script.status != 200:
             return
         for number in range(script.tokens):
+            if number == most:
+                return
             if number > 0:
                 await asyncio.sleep(script.gap_ns / S)
             pieces.append((self.clock.now_ns(), _event({"choices": [{"index": 0, "delta": {"content": "x "}}]})))

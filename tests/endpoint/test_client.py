@@ -474,3 +474,34 @@ def test_side_requests_raise_their_trouble(path: str) -> None:
                 await client.get_json("/text")
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("events", [0, 1, 2])
+def test_a_planned_abort_drops_the_connection(path: str, events: int) -> None:
+    answer = asyncio.run(aborted(events))
+    assert answer.error is not None and answer.error.kind is ErrorKind.CANCELLED
+    assert len(answer.starts) >= events
+    assert decode(answer, stream=True).outcome is Outcome.UNKNOWN
+
+
+async def aborted(events: int) -> RawAnswer:
+    """The answer of an endless stream that was dropped after so many pieces, which the server has noticed."""
+    closed = asyncio.Event()
+
+    async def endless(request: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(STREAM_HEAD)
+        try:
+            while True:
+                writer.write(chunk(delta("x")))
+                await writer.drain()
+                await asyncio.sleep(0.01)
+        except ConnectionError:
+            closed.set()
+
+    async with BadServer(endless) as server:
+        target = target_of(server.url)
+        async with Client(target, MonotonicClock()) as client:
+            ask = Ask(key="k", prompt=TextPrompt(text="hello"), max_tokens=4, abort_after_events=events)
+            answer = await client.send(encode_request(ask, target, {}, "r1"))
+            await asyncio.wait_for(closed.wait(), 5)
+    return answer
