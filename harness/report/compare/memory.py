@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,8 +15,11 @@ from harness.memory.shape import ModelShape
 from harness.metrics.tokens import input_tokens, output_tokens
 from harness.records import CounterSample, Record
 from harness.report.compare.sides import Round, Side
+from harness.stats.bootstrap import Floats
 
 FEWEST_SAMPLES = 8
+REWEIGHTINGS = 60
+SMALLEST_RESIDUAL = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +50,7 @@ class MemoryModelOf:
 class HeldMemory:
     """What running sequences held by the server's own gauge: fixed_bytes each, and token_bytes for each token.
 
-    samples: moments the two were fitted from, least squares. fit_error: largest residual as a share of the largest
-    value.
+    samples: moments the two were fitted from. fit_error: median residual as a share of the largest value.
     """
 
     letter: str
@@ -80,8 +83,9 @@ def break_even(first: MemoryModelOf | HeldMemory, other: MemoryModelOf | HeldMem
 def held_memory(side: Side) -> HeldMemory | None:
     """Fit bytes held = sequences x fixed + tokens x growth over the samples of the gauge while requests ran.
 
-    None unless the server gives both the share of its cache in use and the cache's size in bytes, at enough moments.
-    Blocks that sequences share are counted once by some servers, which then shows as less growth.
+    Tokens are rounded up to the server's blocks. None unless the server gives both the share of its cache in use and
+    the cache's size in bytes, at enough moments. Blocks that sequences share are counted once by some servers, which
+    then shows as less growth.
     """
     rows: list[tuple[float, float, float]] = []
     for each in (each for rounds in side.rounds.values() for each in rounds):
@@ -92,11 +96,24 @@ def held_memory(side: Side) -> HeldMemory | None:
     held_bytes = np.array([row[2] for row in rows])
     if np.linalg.matrix_rank(counts) < 2 or len({round(row[1] / row[0]) for row in rows}) < 2:
         return None
-    (fixed, growth), *_ = np.linalg.lstsq(counts, held_bytes, rcond=None)
-    error = float(np.abs(counts @ np.array([fixed, growth]) - held_bytes).max() / held_bytes.max())
-    return HeldMemory(
-        letter=side.letter, fixed_bytes=float(fixed), token_bytes=float(growth), samples=len(rows), fit_error=error
-    )
+    fitted = least_absolute(counts, held_bytes)
+    error = float(np.median(np.abs(counts @ fitted - held_bytes)) / held_bytes.max())
+    fixed, growth = fitted.tolist()
+    return HeldMemory(letter=side.letter, fixed_bytes=fixed, token_bytes=growth, samples=len(rows), fit_error=error)
+
+
+def least_absolute(known: Floats, wanted: Floats) -> Floats:
+    """Coefficients with the smallest sum of absolute residuals, by reweighted least squares.
+
+    Most moments fit exactly; a few lie at a block's edge or amid a change, and must not pull the rest.
+    """
+    weights = np.ones(len(wanted))
+    fitted: Floats = np.zeros(known.shape[1])
+    for _ in range(REWEIGHTINGS):
+        root = np.sqrt(weights)
+        fitted = np.asarray(np.linalg.lstsq(known * root[:, None], wanted * root, rcond=None)[0], dtype=np.float64)
+        weights = 1.0 / np.maximum(np.abs(known @ fitted - wanted), SMALLEST_RESIDUAL * wanted.max())
+    return fitted
 
 
 def _moments(each: Round) -> list[tuple[float, float, float]]:
@@ -105,11 +122,11 @@ def _moments(each: Round) -> list[tuple[float, float, float]]:
     samples = () if info is None else info.counters
     found = []
     for sample in samples:
-        held = _held_bytes(sample)
+        held, block_tokens = _held_bytes(sample), _block_tokens(sample)
         running = [record for record in each.history.records if _runs_at(record, sample.at_ns)]
         if held and running and _running(sample) == len(running):
             tokens = [_tokens_at(record, sample.at_ns) for record in running]
-            known = [count for count in tokens if count is not None]
+            known = [math.ceil(count / block_tokens) * block_tokens for count in tokens if count is not None]
             if len(known) == len(running):
                 found.append((float(len(running)), float(sum(known)), held))
     return found
@@ -121,6 +138,11 @@ def _held_bytes(sample: CounterSample) -> float | None:
     if reported is None or reported.cache_bytes is None or share is None:
         return None
     return share * reported.cache_bytes
+
+
+def _block_tokens(sample: CounterSample) -> int:
+    reported = read_vllm(sample.values, None)
+    return 1 if reported is None or reported.block_tokens is None else reported.block_tokens
 
 
 def _running(sample: CounterSample) -> float | None:

@@ -122,10 +122,10 @@ def _growths(comparison: Comparison) -> Table:
     rows = []
     for each in comparison.growths:
         for letter, line in ((first.letter, each.a), (each.letter, each.b)):
-            slope = f"{line.slope_ms:.3g} ({line.slope_low_ms:.3g} to {line.slope_high_ms:.3g})"
+            slope = f"{number(line.slope_ms)} ({number(line.slope_low_ms)} to {number(line.slope_high_ms)})"
             rows.append([statistic_named(each.metric).title, each.load.text, letter, number(line.base_ms), slope])
         if each.ratio is not None and each.ratio_low is not None and each.ratio_high is not None:
-            ratio = f"{each.ratio:.3g} times ({each.ratio_low:.3g} to {each.ratio_high:.3g})"
+            ratio = f"{number(each.ratio)} times ({number(each.ratio_low)} to {number(each.ratio_high)})"
             name = f"{each.letter}/{first.letter}"
             rows.append([statistic_named(each.metric).title, each.load.text, name, NOT_REPORTED, ratio])
     return _plain(
@@ -162,7 +162,7 @@ def _memory_rates(comparison: Comparison) -> Table:
             source = f"computed from {computed.source}"
             rows.append([side.letter, source, _bytes(computed.token_bytes), _bytes(computed.fixed_bytes)])
         if held is not None:
-            source = f"measured: {held.samples} samples of the server's gauge, fit within {held.fit_error:.1%}"
+            source = f"measured: {held.samples} samples of the server's gauge, median misfit {held.fit_error:.1%}"
             rows.append([side.letter, source, _bytes(held.token_bytes), _bytes(held.fixed_bytes)])
     first, *others = comparison.measured
     for other in others:

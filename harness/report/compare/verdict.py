@@ -111,10 +111,10 @@ def sentences(comparison: Comparison) -> list[str]:
     told: list[str] = []
     for other in others:
         told.append(_headline(comparison, first, other))
-        told += [_standing(comparison, each, first, other) for each in comparison.statistics[1:]]
-        told += [_crossover(each, comparison) for each in comparison.crossovers if _worth_telling(each, comparison)]
+        told += [_crossover(each) for each in comparison.crossovers if _worth_telling(each)]
         told += [_growth(each, first, other) for each in comparison.growths if each.metric == "median_tpot_ms"]
         told += _memory(comparison, first, other)
+        told += [_standing(comparison, each, first, other) for each in comparison.statistics[1:]]
     return told
 
 
@@ -164,11 +164,11 @@ def _sense(statistic: Statistic) -> str:
     return "higher is better" if statistic.higher_is_better else "lower is better"
 
 
-def _worth_telling(each: Crossover, comparison: Comparison) -> bool:
+def _worth_telling(each: Crossover) -> bool:
     return each.metric in ("output_throughput", "median_tpot_ms", "median_ttft_ms") and each.shown
 
 
-def _crossover(each: Crossover, comparison: Comparison) -> str:
+def _crossover(each: Crossover) -> str:
     unit = UNITS[each.axis]
     title = statistic_named(each.metric).title
     return (
@@ -187,7 +187,7 @@ def bounds(each: Crossover) -> str:
 
 def _growth(each: Growth, first: Side, other: Side) -> str:
     slopes = [
-        f"{line.slope_ms:.3g} ms ({line.slope_low_ms:.3g} to {line.slope_high_ms:.3g}) in {side.letter}"
+        f"{number(line.slope_ms)} ms ({number(line.slope_low_ms)} to {number(line.slope_high_ms)}) in {side.letter}"
         for line, side in ((each.a, first), (each.b, other))
     ]
     told = f"At {each.load.label}, each 1,024 tokens of context add {' and '.join(slopes)} to the median TPOT"
