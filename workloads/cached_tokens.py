@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from workloads.beginnings import common_length, with_another_beginning
 from workloads.granularity import boundary_lengths, fit
 from workloads.material import Material, Segment
 from workloads.phases import Past, Phased
-from workloads.plan import Ask, Json, Observation, Prompt, Scrape, Step, TextPrompt, TokenPrompt
+from workloads.plan import Ask, Json, Observation, Prompt, Scrape, Step, TextPrompt
 from workloads.text import spread_fraction
 
 NAME = "cached-tokens"
@@ -243,7 +244,7 @@ class _Asking:
         name = self._named(f"rung{self._rung_lengths.index(length)}")
         known = self._material.prompt([Segment(name=name, tokens=length)])
         for number in range(TWINS):
-            twin = _with_another_beginning(known, self._material, self._named(f"twin{number}"))
+            twin = with_another_beginning(known, self._material, self._named(f"twin{number}"))
             self._send(batch, f"twin{number}", "twin", twin, length, labels={"needs": name})
         for number in range(SALTED if self._options.salt else 0):
             salt = self._material.salt(self._named(f"salted{number}"))
@@ -361,42 +362,7 @@ class _Asking:
 
     def _in_common(self, prompt: Prompt, batch: _Batch) -> int:
         """Most tokens at the start that any earlier request began with too."""
-        longest = max((_common(prompt, ask.prompt) for ask in batch.earlier()), default=0)
+        longest = max((common_length(prompt, ask.prompt) for ask in batch.earlier()), default=0)
         if isinstance(prompt, TextPrompt):
             return self._material.count(prompt.text[:longest]) if longest else 0
         return longest
-
-
-def _common(one: Prompt, other: Prompt) -> int:
-    """Length of the common beginning: token ids, or characters of text."""
-    if isinstance(one, TokenPrompt) and isinstance(other, TokenPrompt):
-        return _common_length(one.token_ids, other.token_ids)
-    if isinstance(one, TextPrompt) and isinstance(other, TextPrompt):
-        return _common_length(one.text, other.text)
-    return 0
-
-
-def _common_length(one: Sequence[object], other: Sequence[object]) -> int:
-    """By halving, as slices compare faster than items."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def _with_another_beginning(prompt: Prompt, material: Material, name: str) -> Prompt:
-    """The same prompt, as long, from its second block on: the first tokens are others."""
-    if isinstance(prompt, TokenPrompt):
-        fresh = material.ids(name, 1024)
-        first = next(token for token in fresh if token != prompt.token_ids[0])
-        length = min(8, len(prompt.token_ids))
-        return TokenPrompt(token_ids=(first, *fresh[1:length], *prompt.token_ids[length:]))
-    assert isinstance(prompt, TextPrompt)
-    other = material.prompt([Segment(name=name, tokens=32)])
-    assert isinstance(other, TextPrompt)
-    opening = len("[0123456789abcdef]")
-    return TextPrompt(text=other.text[:opening] + prompt.text[opening:])
