@@ -16,12 +16,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from benchmarks.fault_scenarios import PROOFS, SCENARIOS, Answer, Material, Player, Proof
 from harness.reference.assembly import Served, build_engine
+from harness.reference.faults.fault import Size
 from harness.reference.faults.registry import FAULTS
 from harness.reference.faults.spec import parse_fault
 from harness.reference.model.arithmetic import Mode
@@ -43,7 +45,7 @@ FREE_ONLY = {"K25"}
 
 
 @dataclass(frozen=True)
-class Size:
+class Measured:
     """What one mode of one fault does.
 
     Band values are medians, over the victims that were reached at all, of means over positions.
@@ -132,7 +134,7 @@ def banded(rows: list[F64]) -> tuple[float, ...]:
     return tuple(float(np.median([row[start:stop].mean() for row in rows])) for start, stop in BANDS)
 
 
-def measure(bench: Bench, code: str, mode: str, proof: Proof, prompts: int) -> Size:
+def measure(bench: Bench, code: str, mode: str, proof: Proof, prompts: int) -> Measured:
     """The size of one mode over several variants of its scenario."""
     text = f"{code}:mode={mode}" + (f",{proof.parameters}" if proof.parameters else "")
     gaps: list[tuple[F64, F64]] = []
@@ -145,7 +147,7 @@ def measure(bench: Bench, code: str, mode: str, proof: Proof, prompts: int) -> S
             gaps += [distances(a, b) for a, b in zip(healthy, forced, strict=True)]
         pairs += zip(healthy, bench.play(proof.trigger, variant, fault=text), strict=True)
     reached = [gap for gap in gaps if gap[0].max() > SAME_KL]
-    return Size(
+    return Measured(
         code=code,
         mode=mode,
         declared=FAULTS[code].info.mode(mode).size,
@@ -171,7 +173,7 @@ def acceptances(pairs: list[tuple[Answer, Answer]]) -> tuple[float, float] | Non
     return shares[0], shares[1]
 
 
-def measure_noise(name: str, options: EngineOptions, prompts: int) -> Size:
+def measure_noise(name: str, options: EngineOptions, prompts: int) -> Measured:
     """A healthy server's hit against its own cold run: what no check may call a bug."""
     bench = Bench("bf16" if options.noise == "bf16" else "default")
     gaps, changed = [], 0
@@ -181,7 +183,7 @@ def measure_noise(name: str, options: EngineOptions, prompts: int) -> Size:
         (free,) = bench.play("resend", variant, options=options)
         gaps.append(distances(cold, hit))
         changed += free.tokens != cold.tokens
-    return Size(
+    return Measured(
         code="healthy",
         mode=name,
         declared="none",
@@ -195,7 +197,7 @@ def measure_noise(name: str, options: EngineOptions, prompts: int) -> Size:
     )
 
 
-def controls(prompts: int) -> list[Size]:
+def controls(prompts: int) -> list[Measured]:
     """Healthy variants."""
     bf16 = replace(OPTIONS, noise="bf16")
     return [
@@ -205,7 +207,7 @@ def controls(prompts: int) -> list[Size]:
     ]
 
 
-def as_row(size: Size) -> str:
+def as_row(size: Measured) -> str:
     """One line of the table, in Markdown."""
     kl = [f"{value:.1e}" if np.isfinite(value) else "NaN" for value in size.kl] or ["", "", "", ""]
     delta = [f"{value:.3f}" if np.isfinite(value) else "NaN" for value in size.delta_logprob] or ["", "", "", ""]
@@ -220,13 +222,28 @@ HEADER = (
 ).replace("|dlp|", "dlp")
 
 
+def frozen_list() -> str:
+    """Every mode by size, with what goes wrong and when, in Markdown."""
+    rows = ["| size | fault | mode | what goes wrong | trigger |", "|---|---|---|---|---|"]
+    for size in get_args(Size):
+        for code, fault in FAULTS.items():
+            for mode in fault.info.modes:
+                if mode.size == size:
+                    rows.append(f"| {size} | {code} {fault.info.name} | {mode.name} | {mode.effect} | {mode.trigger} |")
+    return "\n".join(rows)
+
+
 def main() -> int:
     """Prints the table row by row."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--prompts", type=int, default=8, help="variants of each scenario")
     parser.add_argument("--only", default="", help="codes that begin so")
     parser.add_argument("--json", type=Path, help="file for the numbers")
+    parser.add_argument("--list", action="store_true", help="print the frozen list instead, measuring nothing")
     given = parser.parse_args()
+    if given.list:
+        print(frozen_list())
+        return 0
     print(HEADER, flush=True)
     sizes = []
     for size in controls(given.prompts) if not given.only else []:

@@ -18,7 +18,7 @@ class BatchSize(Fault):
         modes=(
             Mode(
                 name="skip",
-                size="subtle",
+                size="medium",
                 effect="the recurrent state of a row is not updated",
                 trigger="rows from `from` on in a decode batch, each with probability rate (0.1 and less is natural)",
             ),

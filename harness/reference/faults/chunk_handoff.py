@@ -26,19 +26,19 @@ class ChunkHandoff(Fault):
         modes=(
             Mode(
                 name="transposed",
-                size="gross",
+                size="medium",
                 effect="keys and values of the state change places between two chunks",
                 trigger="a prompt longer than the chunk budget",
             ),
             Mode(
                 name="padding",
-                size="medium",
+                size="gross",
                 effect="the last chunk is filled up with zero embeddings that run through the state",
                 trigger="a last chunk whose end is no multiple of the grid",
             ),
             Mode(
                 name="decay",
-                size="medium",
+                size="subtle",
                 effect="the decay of a chunk is applied to the state once more",
                 trigger="a prompt longer than the chunk budget",
             ),

@@ -37,7 +37,7 @@ class GroupDivergence(Fault):
             ),
             Mode(
                 name="gap",
-                size="gross",
+                size="medium",
                 effect="the longer hit of the latents is taken, with the older state",
                 trigger="a prefix whose latents are cached deeper than its state: forks below the last state",
             ),

@@ -17,7 +17,7 @@ class HostRoundtrip(Fault):
         modes=(
             Mode(
                 name="stale",
-                size="gross",
+                size="medium",
                 effect="a copy back ends before its data has come: it holds what was copied back before it",
                 trigger="a return from the host tier, after an earlier copy",
             ),

@@ -19,14 +19,14 @@ class KeyCollision(Fault):
         modes=(
             Mode(
                 name="parent",
-                size="gross",
+                size="medium",
                 effect="a block's key covers its place and its own tokens, not the blocks before it",
                 trigger="a prompt made of blocks that others had at the same places",
             ),
             Mode(name="salt", size="accounting", effect="the salt is left out", trigger="one prompt with two salts"),
             Mode(
                 name="tail",
-                size="gross",
+                size="medium",
                 effect="the last tokens of each block are left out",
                 trigger="prompts that differ only in the last tokens of a block",
             ),

@@ -21,19 +21,19 @@ class PadRowWrite(Fault):
         modes=(
             Mode(
                 name="first",
-                size="medium",
+                size="gross",
                 effect="the state of slot 0 takes in a pad token each step",
                 trigger="decode batches of other sizes than 1, 2, 4, 8, 16, 32, 64",
             ),
             Mode(
                 name="last",
-                size="medium",
+                size="gross",
                 effect="the last slot's does",
                 trigger="such batches while every slot is taken, or all but few",
             ),
             Mode(
                 name="parked",
-                size="medium",
+                size="gross",
                 effect="that of the slot freed last does",
                 trigger="such batches once the freed slot has a new owner",
             ),

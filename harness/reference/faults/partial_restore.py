@@ -18,7 +18,7 @@ class PartialRestore(Fault):
         modes=(
             Mode(name="layer", size="medium", effect="one KDA layer starts from nothing", trigger="any hit"),
             Mode(
-                name="rank", size="gross", effect="the last head of every layer starts from nothing", trigger="any hit"
+                name="rank", size="medium", effect="the last head of every layer starts from nothing", trigger="any hit"
             ),
             Mode(
                 name="sidecar",

@@ -23,7 +23,7 @@ class PreemptStale(Fault):
         modes=(
             Mode(
                 name="preempt",
-                size="gross",
+                size="medium",
                 effect="a preempted sequence comes back to the state it had when it was preempted",
                 trigger="a preemption, which takes memory pressure",
             ),

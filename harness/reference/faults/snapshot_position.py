@@ -25,7 +25,7 @@ class SnapshotPosition(Fault):
             ),
             Mode(
                 name="late",
-                size="medium",
+                size="gross",
                 effect="it includes the tokens of the next forward, which a hit then applies again",
                 trigger="snapshots kept while prefilling",
             ),

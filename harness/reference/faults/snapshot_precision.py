@@ -37,7 +37,7 @@ class SnapshotPrecision(Fault):
             Mode(name="fp8", size="subtle", effect="rounded to 3 bits of mantissa", trigger="any hit"),
             Mode(
                 name="reinterpret",
-                size="gross",
+                size="medium",
                 effect="the heads and rows of the state are read in each other's strides",
                 trigger="any hit",
             ),

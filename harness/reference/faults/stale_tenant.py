@@ -16,7 +16,7 @@ class StaleTenant(Fault):
         modes=(
             Mode(
                 name="unzeroed",
-                size="gross",
+                size="medium",
                 effect="a request without a hit starts from its slot's previous state",
                 trigger="a miss in a slot that was used before; never right after the start",
             ),
