@@ -15,7 +15,7 @@ LENGTH = "context length"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crossover:
-    """Along one axis, one figure, everything else fixed.
+    """Along one axis, one figure of one side against the first, everything else fixed.
 
     axis: "context length", "concurrency" or "arrival rate"; fixed: what stays the same. first, last: ends of what was
     measured.
@@ -25,6 +25,7 @@ class Crossover:
     """
 
     metric: str
+    letter: str
     axis: str
     fixed: str
     first: float
@@ -39,11 +40,12 @@ class Crossover:
     @property
     def shown(self) -> bool:
         """Whether both sides are ahead somewhere, each beyond noise."""
-        return self.at is not None and self.ahead_before is not None and self.ahead_after is not None
+        ends = {self.ahead_before, self.ahead_after}
+        return self.at is not None and None not in ends and len(ends) == 2
 
 
 def crossovers(ratios: Sequence[Ratio]) -> list[Crossover]:
-    """One for each figure, axis and value of the other axis that has two or more points."""
+    """One for each figure, axis and value of the other axis that has two or more points; context lengths come first."""
     lines: dict[tuple[str, str, str], list[Ratio]] = {}
     for each in ratios:
         if each.ratio is None or not len(each.log_draws):
@@ -51,17 +53,17 @@ def crossovers(ratios: Sequence[Ratio]) -> list[Crossover]:
         if each.point.context_tokens >= 0:
             lines.setdefault((each.metric, LENGTH, each.point.load.label), []).append(each)
         lines.setdefault((each.metric, each.point.load.axis, _length_label(each)), []).append(each)
-    found = [
+    ordered = sorted(lines.items(), key=lambda item: item[0][1] != LENGTH)
+    return [
         _crossover(metric, axis, fixed, sorted(line, key=lambda each: _place(each, axis)))
-        for (metric, axis, fixed), line in lines.items()
+        for (metric, axis, fixed), line in ordered
         if len(line) > 1
     ]
-    return [each for each in found if each is not None]
 
 
 def _length_label(ratio: Ratio) -> str:
     tokens = ratio.point.context_tokens
-    return f"{tokens:,} tokens of context" if tokens >= 0 else "the workload's own length"
+    return f"{tokens:,} tokens" if tokens >= 0 else "the workload's own length"
 
 
 def _place(ratio: Ratio, axis: str) -> float:
@@ -81,6 +83,7 @@ def _crossover(metric: str, axis: str, fixed: str, line: list[Ratio]) -> Crossov
     crosses = np.isfinite(at) and at > 0
     return Crossover(
         metric=metric,
+        letter=line[0].letter,
         axis=axis,
         fixed=fixed,
         first=float(places[0]),

@@ -14,6 +14,8 @@ from harness.stats.bootstrap import Floats, interval
 
 FEWEST_LENGTHS = 3
 PER_TOKENS = 1_024
+# Tails are too noisy for a line through a few lengths.
+STEADY = ("median_", "mean_")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +47,15 @@ class Growth:
 
 
 def growths(ratios: Sequence[Ratio], first: Side, other: Side) -> list[Growth]:
-    """One for each latency and load that has three or more lengths."""
+    """One for each median or mean latency and load that has three or more lengths."""
     lines: dict[tuple[str, Load], list[Ratio]] = {}
     for each in ratios:
-        if each.metric.endswith("_ms") and each.point.context_tokens >= 0 and len(each.a_draws):
+        if (
+            each.metric.startswith(STEADY)
+            and each.metric.endswith("_ms")
+            and each.point.context_tokens >= 0
+            and len(each.a_draws)
+        ):
             lines.setdefault((each.metric, each.point.load), []).append(each)
     return [
         _growth(metric, load, line, first, other)

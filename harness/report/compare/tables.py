@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from harness.report.compare.alike import own_lengths
 from harness.report.compare.comparison import Comparison
+from harness.report.compare.crossover import Crossover
 from harness.report.compare.memory import break_even
 from harness.report.compare.ratios import Ratio
 from harness.report.compare.statistics import Statistic, statistic_named
@@ -14,7 +16,7 @@ from harness.report.numbers import NOT_REPORTED, number, percent, whole
 from harness.report.tables import Table, Value
 
 MIB = 1 << 20
-BEYOND = "beyond"
+UNCLEAR = "cannot be told"
 
 
 def tables(comparison: Comparison, judged: Sequence[Judged] = ()) -> list[Table]:
@@ -69,7 +71,7 @@ def _ratios(comparison: Comparison, statistic: Statistic) -> Table:
         row = [_length(point.context_tokens), point.load.text, show(found[0].a if found else None)]
         exact: list[Value] = [point.context_tokens, point.load.text, found[0].a if found else None]
         for each in found:
-            row += [show(each.b), ratio_text(each), "cannot be told" if each.ahead is None else each.ahead]
+            row += [show(each.b), ratio_text(each), UNCLEAR if each.ahead is None else each.ahead]
             exact += [each.b, each.ratio, each.low, each.high]
         rows.append(tuple(row))
         values.append(tuple(exact))
@@ -97,24 +99,32 @@ def _plain(slug: str, title: str, headings: Sequence[str], rows: Sequence[Sequen
 
 
 def _crossovers(comparison: Comparison) -> Table:
-    rows = []
-    for each in comparison.crossovers:
-        if each.at is None or each.low is None or each.high is None:
-            where, interval = f"none from {whole(each.first)} to {whole(each.last)}", NOT_REPORTED
-        else:
-            low = f"{BEYOND} {whole(each.first)}" if each.low <= 0 else number(each.low)
-            high = f"{BEYOND} {whole(each.last)}" if each.high == float("inf") else number(each.high)
-            where, interval = number(each.at), f"{low} to {high}"
-        before, after = (letter if letter is not None else "cannot be told" for letter in
-                         (each.ahead_before, each.ahead_after))  # fmt: skip
-        title = statistic_named(each.metric).title
-        rows.append([title, each.axis, each.fixed, where, interval, before, after])
+    first, *others = comparison.measured
+    rows = [
+        [
+            statistic_named(each.metric).title + (f", {each.letter}/{first.letter}" if len(others) > 1 else ""),
+            each.axis,
+            each.fixed,
+            _where(each),
+            UNCLEAR if each.ahead_before is None else each.ahead_before,
+            UNCLEAR if each.ahead_after is None else each.ahead_after,
+        ]
+        for each in comparison.crossovers
+    ]
     return _plain(
         "crossovers",
         "Where one side overtakes the other",
-        ["figure", "along", "at", "crossover", "95% interval", "ahead below", "ahead above"],
+        ["figure", "along", "at", "crossover (95% interval)", "ahead below", "ahead above"],
         rows,
     )
+
+
+def _where(each: Crossover) -> str:
+    if each.at is None or each.low is None or each.high is None:
+        return f"none from {whole(each.first)} to {whole(each.last)}"
+    low = f"below {whole(each.first)}" if each.low <= 0 else number(each.low)
+    high = f"above {whole(each.last)}" if math.isinf(each.high) else number(each.high)
+    return f"{number(each.at)} ({low} to {high})"
 
 
 def _growths(comparison: Comparison) -> Table:

@@ -48,7 +48,7 @@ def comparison_json(
         ],
         "ratios": [_ratio(each) for each in comparison.ratios],
         "crossovers": [
-            {"figure": each.metric, "along": each.axis, "fixed": each.fixed, "at": each.at, "low": _finite(each.low),
+            {"figure": each.metric, "side": each.letter, "along": each.axis, "fixed": each.fixed, "at": each.at, "low": _finite(each.low),
              "high": _finite(each.high), "ahead_below": each.ahead_before, "ahead_above": each.ahead_after}
             for each in comparison.crossovers
         ],

@@ -19,6 +19,7 @@ from harness.report.compare.statistics import Statistic, statistic_named
 from harness.report.numbers import number
 
 CONFIDENCE = 0.95
+TOLD_CROSSOVERS = ("output_throughput", "median_tpot_ms", "median_ttft_ms")
 UNITS = {"context length": "tokens of context", "concurrency": "requests in flight", "arrival rate": "requests/s"}
 
 
@@ -111,8 +112,8 @@ def sentences(comparison: Comparison) -> list[str]:
     told: list[str] = []
     for other in others:
         told.append(_headline(comparison, first, other))
-        told += [_crossover(each) for each in comparison.crossovers if _worth_telling(each)]
-        told += [_growth(each, first, other) for each in comparison.growths if each.metric == "median_tpot_ms"]
+        told += [_crossover(each) for each in comparison.crossovers if _worth_telling(each, other)]
+        told += [_growth(each, first, other) for each in comparison.growths if _is_tpot_of(each, other)]
         told += _memory(comparison, first, other)
         told += [_standing(comparison, each, first, other) for each in comparison.statistics[1:]]
     return told
@@ -164,8 +165,12 @@ def _sense(statistic: Statistic) -> str:
     return "higher is better" if statistic.higher_is_better else "lower is better"
 
 
-def _worth_telling(each: Crossover) -> bool:
-    return each.metric in ("output_throughput", "median_tpot_ms", "median_ttft_ms") and each.shown
+def _worth_telling(each: Crossover, other: Side) -> bool:
+    return each.letter == other.letter and each.shown and each.metric in TOLD_CROSSOVERS
+
+
+def _is_tpot_of(each: Growth, other: Side) -> bool:
+    return each.letter == other.letter and each.metric == "median_tpot_ms"
 
 
 def _crossover(each: Crossover) -> str:
