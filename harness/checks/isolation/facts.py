@@ -1,0 +1,129 @@
+"""The history of the check as rows, and how far each answer is from that of the same request asked alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from harness.checks.degenerate import CERTAIN, Garbage, garbage
+from harness.checks.history import Answer, CheckHistory
+from harness.records import Outcome, TokenLogprob
+from harness.stats.gaps import first_flip, mean_gap, squared_gaps
+from workloads.plan import Json
+
+ALONE = frozenset({"solo", "resent-alone"})
+"""Arms in which nobody else is served and nobody of note was just before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One answered request of a session.
+
+    cycle: as the plan numbers them, after the name of the round. size: how many were begun with it. key, codeword: of
+    the fact its prompt states, None if it states none. certain_garbage: an answer that no sound model gives.
+    """
+
+    request_id: str
+    session: str
+    arm: str
+    cycle: str
+    size: int
+    text: str
+    logprobs: tuple[TokenLogprob, ...]
+    key: str | None = None
+    codeword: str | None = None
+    certain_garbage: Garbage | None = None
+
+    @property
+    def alone(self) -> bool:
+        """Whether it belongs to the arm that the others are held against."""
+        return self.arm in ALONE
+
+    @property
+    def own(self) -> bool:
+        """Whether the answer has the session's own codeword."""
+        return self.codeword is not None and self.codeword in self.text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distance:
+    """How far one answer is from the nearest answer of the same request asked alone.
+
+    rms: nats over the positions whose context is the same. flip: nats by which both sides prefer the token they chose
+    where they first differ, 0.0 if they do not. Both None without log-probabilities.
+    """
+
+    row: Row
+    reference: str
+    rms: float | None
+    flip: float | None
+
+
+def rows_of(history: CheckHistory) -> list[Row]:
+    """Every answered request of a session, in the order in which they were begun."""
+    return [
+        _row(answer)
+        for answer in history.answers
+        if answer.record.complete.outcome is Outcome.OK and answer.record.invoke.session is not None
+    ]
+
+
+def _row(answer: Answer) -> Row:
+    invoke, done = answer.record.invoke, answer.record.complete
+    found = garbage(answer)
+    return Row(
+        request_id=invoke.request_id,
+        session=invoke.session if invoke.session is not None else "",
+        arm=invoke.arm if invoke.arm is not None else "",
+        cycle=f"{invoke.cell}/{_whole(invoke.labels.get('cycle'))}",
+        size=_whole(invoke.labels.get("size")),
+        text=done.text if done.text is not None else "",
+        logprobs=answer.logprobs if answer.logprobs is not None else (),
+        key=_word(invoke.labels.get("key")),
+        codeword=_word(invoke.labels.get("codeword")),
+        certain_garbage=found if found in CERTAIN else None,
+    )
+
+
+def _whole(value: Json) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _word(value: Json) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def distances(rows: Sequence[Row]) -> list[Distance]:
+    """Of every row that has another one asked alone; a row asked alone is held against the others."""
+    alone: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.alone:
+            alone.setdefault(row.session, []).append(row)
+    found = []
+    for row in rows:
+        others = [other for other in alone.get(row.session, []) if other is not row]
+        if others:
+            found.append(_nearest(row, others))
+    return found
+
+
+def _nearest(row: Row, others: Iterable[Row]) -> Distance:
+    each = [_distance(row, other) for other in others]
+    return min(each, key=lambda distance: (_or_infinite(distance.flip), _or_infinite(distance.rms)))
+
+
+def _or_infinite(value: float | None) -> float:
+    return math.inf if value is None else value
+
+
+def _distance(row: Row, other: Row) -> Distance:
+    gap = mean_gap(squared_gaps(row.logprobs, other.logprobs))
+    flip = first_flip(row.logprobs, other.logprobs)
+    known = gap is not None
+    return Distance(
+        row=row,
+        reference=other.request_id,
+        rms=math.sqrt(gap) if gap is not None else None,
+        flip=(0.0 if flip is None else flip.gap) if known else None,
+    )
