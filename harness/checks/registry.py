@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.checks.cached_tokens.check import CACHED_TOKENS
 from harness.checks.check import Check
 from harness.checks.eviction.check import EVICTION
+from harness.checks.isolation.check import ISOLATION
 from harness.checks.stream.check import STREAM
 
 CHECKS: dict[str, Check] = {
@@ -12,6 +13,7 @@ CHECKS: dict[str, Check] = {
     for check in (
         CACHED_TOKENS,
         EVICTION,
+        ISOLATION,
         STREAM,
     )
 }
