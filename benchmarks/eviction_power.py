@@ -273,21 +273,17 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[16, 32, 64])
     parser.add_argument("--part", choices=("tuning", "held-out", "all"), default="all")
     parser.add_argument("--only", choices=("healthy", "faults"))
-    parser.add_argument("--scenario", nargs="+", help="faults by name; all without it")
+    parser.add_argument("--scenario", nargs="+", help="by name; all without it")
     parser.add_argument(
         "--noise", nargs="+", default=["noise .02", "offset .1 + noise .06"], help="noises of the faults"
     )
     options = parser.parse_args()
-    if options.only != "faults":
-        for noise in NOISES:
-            for scenario in HEALTHY:
-                simulate(options, scenario, noise)
+    wanted = [] if options.only == "faults" else [(noise, scenario) for noise in NOISES for scenario in HEALTHY]
     if options.only != "healthy":
-        for noise in (noise for noise in NOISES if noise.name in options.noise):
-            for scenario in FAULTS:
-                if options.scenario and scenario.name not in options.scenario:
-                    continue
-                simulate(options, scenario, noise)
+        wanted += [(noise, scenario) for noise in NOISES if noise.name in options.noise for scenario in FAULTS]
+    for noise, scenario in wanted:
+        if not options.scenario or scenario.name in options.scenario:
+            simulate(options, scenario, noise)
 
 
 if __name__ == "__main__":
