@@ -28,6 +28,7 @@ def tables(comparison: Comparison, judged: Sequence[Judged] = ()) -> list[Table]
         _growths(comparison),
         _lengths(comparison),
         _memory_rates(comparison),
+        _break_evens(comparison),
         _memory_lengths(comparison),
         _costs(comparison),
         _published(comparison),
@@ -150,18 +151,17 @@ def _lengths(comparison: Comparison) -> Table:
     sides = comparison.measured
     headings = ["context asked for", _load_heading(comparison)]
     for side in sides:
-        headings += [f"{side.letter}: own tokens", f"{side.letter}: characters"]
-    headings += [f"{side.letter}: cells, requests" for side in sides]
+        headings += [f"{side.letter} tokens", f"{side.letter} characters", f"{side.letter} requests"]
     rows = []
     for point in comparison.points:
         row = [_length(point.context_tokens), point.load.text]
         for side in sides:
-            row += [whole(own_lengths(side, point)), whole(side.characters.get(point))]
-        for side in sides:
             rounds = side.rounds[point]
-            row.append(f"{len(rounds)}, {sum(len(each.measured.completed) for each in rounds)}")
+            requests = sum(len(each.measured.completed) for each in rounds)
+            row += [whole(own_lengths(side, point)), whole(side.characters.get(point)), f"{requests} in {len(rounds)}"]
         rows.append(row)
-    return _plain("lengths", "Lengths: median prompt, as each model counts it and as JSON sent", headings, rows)
+    title = "Lengths: median prompt in each model's own tokens and in characters of JSON, completed requests in rounds"
+    return _plain("lengths", title, headings, rows)
 
 
 def _memory_rates(comparison: Comparison) -> Table:
@@ -170,22 +170,23 @@ def _memory_rates(comparison: Comparison) -> Table:
         computed, held = comparison.memory.get(side.letter), comparison.held.get(side.letter)
         if computed is not None:
             source = f"computed from {computed.source}"
-            rows.append([side.letter, source, _bytes(computed.token_bytes), _bytes(computed.fixed_bytes)])
+            rows.append([side.letter, _bytes(computed.token_bytes), _bytes(computed.fixed_bytes), source])
         if held is not None:
-            source = f"measured: {held.samples} samples of the server's gauge, median misfit {held.fit_error:.1%}"
-            rows.append([side.letter, source, _bytes(held.token_bytes), _bytes(held.fixed_bytes)])
+            source = f"measured, {held.samples} samples of the server's gauge, median misfit {held.fit_error:.1%}"
+            rows.append([side.letter, _bytes(held.token_bytes), _bytes(held.fixed_bytes), source])
+    headings = ["side", "bytes a token", "bytes of state", "where from"]
+    return _plain("memory", "Memory of a running sequence", headings, rows)
+
+
+def _break_evens(comparison: Comparison) -> Table:
     first, *others = comparison.measured
-    for other in others:
-        for what, figures in (("computed", comparison.memory), ("measured", comparison.held)):
-            if first.letter in figures and other.letter in figures:
-                text = break_even(figures[first.letter], figures[other.letter]).text
-                rows.append([f"{other.letter} against {first.letter}", what, text, NOT_REPORTED])
-    return _plain(
-        "memory",
-        "Memory of a running sequence",
-        ["side", "where from", "bytes a token", "bytes of state a sequence"],
-        rows,
-    )
+    rows = [
+        [f"{other.letter} against {first.letter}", how, break_even(figures[first.letter], figures[other.letter]).text]
+        for other in others
+        for how, figures in (("computed", comparison.memory), ("measured", comparison.held))
+        if first.letter in figures and other.letter in figures
+    ]
+    return _plain("break_even", "Length at which a sequence weighs the same", ["sides", "how", "break-even"], rows)
 
 
 def _bytes(size: float) -> str:

@@ -15,7 +15,7 @@ from harness.report.compare.verdict import Judged, overall, sentences
 from harness.report.terminal import WIDTH, table_text
 from workloads.plan import Json
 
-SHOWN = ("regression", "ratio_", "growth", "memory", "cost")
+SHOWN = ("regression", "ratio_", "growth", "memory", "break_even", "cost")
 
 
 def comparison_text(comparison: Comparison, judged: Sequence[Judged] = (), overlooked: Sequence[str] = ()) -> str:
@@ -48,8 +48,9 @@ def comparison_json(
         ],
         "ratios": [_ratio(each) for each in comparison.ratios],
         "crossovers": [
-            {"figure": each.metric, "side": each.letter, "along": each.axis, "fixed": each.fixed, "at": each.at, "low": _finite(each.low),
-             "high": _finite(each.high), "ahead_below": each.ahead_before, "ahead_above": each.ahead_after}
+            {"figure": each.metric, "side": each.letter, "along": each.axis, "fixed": each.fixed, "at": each.at,
+             "low": _finite(each.low), "high": _finite(each.high), "ahead_below": each.ahead_before,
+             "ahead_above": each.ahead_after}
             for each in comparison.crossovers
         ],
         "growth": [

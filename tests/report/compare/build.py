@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -19,6 +20,7 @@ from tests.store.samples import round_plan, run_info
 from workloads.plan import Json
 
 OUTPUT_TOKENS = 17
+BLOCK = 64
 OPTIONS: Mapping[str, Json] = {
     "sampling": {"temperature": 0.0}, "num_warmups": 0, "cache": "cold", "endpoint_type": "chat",
     "metric_percentiles": [50, 90, 99],
@@ -144,9 +146,11 @@ def _counters(
             values["vllm:spec_decode_num_drafts_total"] = 50.0 * number
             values["vllm:spec_decode_num_accepted_tokens_total"] = 50.0 * number * (acceptance - 1)
         if gauge_bytes is not None:
-            held = sum(gauge_bytes[0] + gauge_bytes[1] * _tokens(each, at_ns) for each in running)
+            held = sum(
+                gauge_bytes[0] + gauge_bytes[1] * BLOCK * math.ceil(_tokens(each, at_ns) / BLOCK) for each in running
+            )
             values["vllm:kv_cache_usage_perc"] = held / 1e9
-            values['vllm:cache_config_info{kv_cache_memory_bytes="1000000000"}'] = 1.0
+            values[f'vllm:cache_config_info{{block_size="{BLOCK}",kv_cache_memory_bytes="1000000000"}}'] = 1.0
         samples.append(CounterSample(at_ns=at_ns, values=values))
     return samples
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from harness.cli.memory import named_model
 from harness.memory.sequence import KvDtype, Setting
-from harness.report.compare.memory import HeldMemory, MemoryModelOf, break_even, held_memory
+from harness.report.compare.memory import HeldMemory, MemoryModelOf, break_even, held_memory, least_absolute
 from tests.report.compare.build import side, write_side
 
 
@@ -34,7 +35,14 @@ def test_the_gauge_is_fitted_back_to_what_a_sequence_and_a_token_hold(tmp_path: 
     path = write_side(tmp_path, "aaaaaa", contexts=(512, 4_096), gauge_bytes=(186_880.0, 448.0))
     held = held_memory(side(path))
     assert held is not None
-    assert (held.fixed_bytes, held.token_bytes) == (pytest.approx(186_880, rel=0.01), pytest.approx(448, rel=0.01))
+    assert (held.fixed_bytes, held.token_bytes) == (pytest.approx(186_880, rel=1e-6), pytest.approx(448, rel=1e-6))
+
+
+def test_moments_at_a_blocks_edge_do_not_pull_the_fit() -> None:
+    known = np.array([[1.0, 64.0 * blocks] for blocks in range(10, 30)])
+    wanted = known @ np.array([1_000.0, 3.0])
+    wanted[[3, 11, 17]] += 64 * 3.0
+    assert least_absolute(known, wanted) == pytest.approx([1_000.0, 3.0])
 
 
 def test_without_a_gauge_nothing_is_measured(tmp_path: Path) -> None:
