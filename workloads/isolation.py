@@ -29,6 +29,7 @@ BACKGROUND_TOKENS = (2, 5, 9, 14, 20, 24)
 FILLER_CHARS = 160
 TENANT_CHARS = 2200
 PRESSED = 12
+RESENT = 12
 FIRST_KEY, LAST_KEY = 10, 99
 
 
@@ -195,7 +196,7 @@ class _Asking:
         yield (again("resent-alone"),)
         yield (again("resent-alone"),)
         others = [self._background(BACKGROUND_TOKENS[n % 6], cycle, number) for n in range(MOST_IN_FLIGHT - 2)]
-        yield (*others, *(again("resent", MOST_IN_FLIGHT) for _ in range(6)))
+        yield (*others, *(again("resent", MOST_IN_FLIGHT) for _ in range(RESENT)))
 
     def _fact(self, session: Session, place: _Place, number: Iterator[int], tokens: int = ANSWER_TOKENS) -> Ask:
         labels: dict[str, Json] = {"key": session.key, "codeword": session.codeword}
