@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from harness.checks.degenerate import CERTAIN, Garbage, garbage
+from harness.checks.degenerate import CERTAIN, garbage
 from harness.checks.history import Answer, CheckHistory
 from harness.records import Outcome, TokenLogprob
 from harness.stats.gaps import first_flip, mean_gap, squared_gaps
 from workloads.plan import Json
 
+NO_NUMBER = "a token without a log-probability, where other answers have one"
 ALONE = frozenset({"solo", "resent-alone"})
 """Arms in which nobody else is served and nobody of note was just before."""
 
@@ -21,7 +22,7 @@ class Row:
     """One answered request of a session.
 
     cycle: as the plan numbers them, after the name of the round. size: how many were begun with it. key, codeword: of
-    the fact its prompt states, None if it states none. certain_garbage: an answer that no sound model gives.
+    the fact its prompt states, None if it states none. broken: why no sound model gives such an answer.
     """
 
     request_id: str
@@ -33,7 +34,7 @@ class Row:
     logprobs: tuple[TokenLogprob, ...]
     key: str | None = None
     codeword: str | None = None
-    certain_garbage: Garbage | None = None
+    broken: str | None = None
 
     @property
     def alone(self) -> bool:
@@ -62,11 +63,19 @@ class Distance:
 
 def rows_of(history: CheckHistory) -> list[Row]:
     """Every answered request of a session, in the order in which they were begun."""
-    return [
-        _row(answer)
-        for answer in history.answers
-        if answer.record.complete.outcome is Outcome.OK and answer.record.invoke.session is not None
-    ]
+    answered = [each for each in history.answers if each.record.complete.outcome is Outcome.OK]
+    return _marked([_row(answer) for answer in answered if answer.record.invoke.session is not None])
+
+
+def _marked(rows: Sequence[Row]) -> list[Row]:
+    """The rows, with those broken whose tokens have no log-probability where those of others have one."""
+    if not any(row.logprobs and not _nulls(row) for row in rows):
+        return list(rows)
+    return [replace(row, broken=NO_NUMBER) if row.broken is None and _nulls(row) else row for row in rows]
+
+
+def _nulls(row: Row) -> bool:
+    return any(position.logprob is None for position in row.logprobs)
 
 
 def _row(answer: Answer) -> Row:
@@ -82,7 +91,7 @@ def _row(answer: Answer) -> Row:
         logprobs=answer.logprobs if answer.logprobs is not None else (),
         key=_word(invoke.labels.get("key")),
         codeword=_word(invoke.labels.get("codeword")),
-        certain_garbage=found if found in CERTAIN else None,
+        broken=found.value if found is not None and found in CERTAIN else None,
     )
 
 

@@ -34,7 +34,7 @@ class _Findings:
     @property
     def garbage(self) -> list[Row]:
         """Answers that no sound model gives."""
-        return [row for row in self.rows if row.certain_garbage is not None]
+        return [row for row in self.rows if row.broken is not None]
 
     @property
     def rounds_with_wrong(self) -> dict[str, int]:
@@ -67,7 +67,7 @@ def _beyond_doubt(found: _Findings) -> Verdict | None:
         return _verdict(found, Status.FAIL, f"a foreign codeword: {reason}")
     if found.garbage:
         first_row = found.garbage[0]
-        return _verdict(found, Status.FAIL, f"{first_row.session} ({first_row.arm}): {first_row.certain_garbage}")
+        return _verdict(found, Status.FAIL, f"{first_row.session} ({first_row.arm}): {first_row.broken}")
     return None
 
 
@@ -144,7 +144,7 @@ def _evidence(found: _Findings) -> Iterator[Evidence]:
         told = f"{text}; {leak.codeword} belongs to {leak.other}"
         yield Evidence(request_ids=(leak.row.request_id,), text=told, table={"own": leak.row.codeword})
     for row in found.garbage:
-        yield Evidence(request_ids=(row.request_id,), text=f"{row.session} ({row.arm}): {row.certain_garbage}")
+        yield Evidence(request_ids=(row.request_id,), text=f"{row.session} ({row.arm}): {row.broken}")
     for each in found.deviations.wrong:
         yield Evidence(
             request_ids=(each.row.request_id, each.reference),

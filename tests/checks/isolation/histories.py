@@ -23,6 +23,7 @@ class Said:
     size: int = 1
     logprobs: bool = True
     nan: bool = False
+    null: bool = False
     round_index: int = 0
 
 
@@ -32,6 +33,8 @@ def codeword(session: int) -> str:
 
 def logprobs_of(said: Said, text: str) -> tuple[TokenLogprob, ...]:
     """Two positions, the codeword and a dot."""
+    if said.null:
+        return (TokenLogprob(token=text, logprob=None),)
     found = []
     for token in (text, "."):
         view = [value + (said.shift if rank % 2 else -said.shift) for rank, value in enumerate(MODEL_VIEW)]

@@ -91,6 +91,12 @@ def test_an_answer_that_is_not_a_number_fails() -> None:
     assert verdict.status is Status.FAIL and "not a number" in verdict.reason
 
 
+def test_a_token_without_a_log_probability_is_broken_only_where_others_have_one() -> None:
+    verdict = judge(history(changed(sound(), 1, null=True)))
+    assert verdict.status is Status.FAIL and "without a log-probability" in verdict.reason
+    assert judge(history([replace(each, null=True) for each in sound()])).status is Status.PASS
+
+
 def test_without_log_probabilities_lost_codewords_count_against_those_alone() -> None:
     said = sound(logprobs=False)
     assert judge(history(said)).status is Status.PASS
