@@ -113,6 +113,13 @@ def test_cold_answers_grossly_apart_fail_while_hits_repeat_themselves() -> None:
     assert "virgin/virgin" in verdict.reason
 
 
+def test_single_cold_answers_whose_tokens_change_against_a_clear_preference_fail() -> None:
+    apart = shifted(("virgin",), 3.0, seed="cold", every=8)
+    verdict = judge(history(change=lambda index, shot: apart(index, shot) if shot.number == 1 else shot, fresh=64))
+    assert verdict.status is Status.FAIL
+    assert "virgin/virgin (hard" in verdict.reason
+
+
 def test_a_noisy_endpoint_is_undecidable() -> None:
     noisy = judge(history(change=lambda index, shot: replace(shot, shift=0.6, seed=f"{shot.arm}{shot.number}")))
     assert noisy.status is Status.INCONCLUSIVE
