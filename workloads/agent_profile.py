@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 
@@ -27,12 +27,16 @@ _TABLES = {
 }
 
 
+_RENAMED = {"input_tokens_per_call": "input_tokens"}
+
+
 @dataclass(frozen=True, kw_only=True)
 class AgentProfile:
     """Distributions of a population of agent sessions; `source` says where they come from.
 
     new_*: tokens that a step adds beside the model's own answer, of the steps that add any.
-    shrink_share: steps that lose over a fifth of the context (compaction).
+    shrink_share: steps that lose over a fifth of the context (compaction). others: tables that nothing is drawn from,
+    to compare with.
     """
 
     source: str
@@ -49,6 +53,7 @@ class AgentProfile:
     tool_definition_tokens: QuantileTable
     system_prompt_tokens: QuantileTable
     shrink_share: float
+    others: Mapping[str, QuantileTable] = field(default_factory=dict, compare=False)
 
     def new_tokens(self, kind: str) -> QuantileTable:
         """What a "tool" or "user" step adds, of the steps that add any."""
@@ -67,9 +72,13 @@ class AgentProfile:
         steps, adding = self.think_s(kind).count, self.new_tokens(kind).count
         return max(0.0, 1 - adding / steps) if steps else 0.0
 
+    def by_name(self) -> dict[str, QuantileTable]:
+        """The tables under the names that statistics of a trace have."""
+        return {**self.others, **{name: getattr(self, own) for own, name in _TABLES.items()}}
+
     def as_json(self) -> dict[str, Json]:
         """Plain data, named as in the file of recorded sessions; `from_json` reads it back."""
-        tables: dict[str, Json] = {name: getattr(self, own).as_json() for own, name in _TABLES.items()}
+        tables: dict[str, Json] = {name: table.as_json() for name, table in self.by_name().items()}
         head: dict[str, Json] = {"source": self.source, "percentiles": list(PERCENTILES)}
         return head | tables | {"fraction_of_steps_with_context_shrink_over_20_percent": self.shrink_share}
 
@@ -86,7 +95,12 @@ class AgentProfile:
         shrink = data.get("fraction_of_steps_with_context_shrink_over_20_percent")
         if isinstance(shrink, bool) or not isinstance(shrink, int | float):
             raise ValueError("a profile needs fraction_of_steps_with_context_shrink_over_20_percent")
-        return cls(source=str(data.get("source")), shrink_share=float(shrink), **tables)
+        others = {
+            _RENAMED.get(name, name): _table(data, name, numbers)
+            for name, value in data.items()
+            if isinstance(value, Mapping) and name not in _TABLES.values()
+        }
+        return cls(source=str(data.get("source")), shrink_share=float(shrink), others=others, **tables)
 
 
 @cache

@@ -46,7 +46,7 @@ def plan_cost(
     """
     measured = asked = prompts = outputs = longest = 0
     complete = True
-    for ask in _asked(generator, imagine):
+    for ask in planned_asks(generator, imagine):
         if ask.phase is Phase.MEASURE and measured == request_limit:
             complete = False
             break
@@ -64,7 +64,7 @@ def plan_cost(
     )
 
 
-def _asked(generator: Generator[State], imagine: Callable[[Ask], Observation]) -> Iterator[Ask]:
+def planned_asks(generator: Generator[State], imagine: Callable[[Ask], Observation] = answered) -> Iterator[Ask]:
     """Every request of the plan; waits and sleeps pass at once."""
     state, now_ns = generator.start(), 0
     running: deque[Ask] = deque()

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import click
 
 from harness.cli.counting import Counting
+from harness.cli.material import NO_MATERIAL, Material, make_generator
 from harness.cli.options import SweepOptions
 from harness.clock import NS_PER_S
 from harness.drive import CellSpec, cell_name
-from workloads import WORKLOADS, PlanCost, WorkloadOptions, plan_cost
+from workloads import PlanCost, plan_cost
+from workloads.arrivals import Arrivals
 from workloads.sessions import SessionGenerator
 
+# Most requests in flight under an open load unless a cap is given, and connections opened beforehand.
+OPEN_LOAD_LIMIT = 4096
+OPEN_LOAD_CONNECTIONS = 64
+ALL_REQUESTS = 10_000_000
 # An endless cell (--duration) is priced by this many requests.
 SAMPLE_REQUESTS = 64
 # Prompts sized by a ratio come out up to this much longer than planned, so a cap leaves room for it.
 INEXACT_SHARE = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """An open load: what it is called, its finite rate, and its arrivals (None: the trace's own times)."""
+
+    label: str
+    rate_per_s: float | None
+    arrivals: Arrivals | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +79,23 @@ class SweepPlan:
         return "\n".join(lines)
 
 
-def plan_sweep(options: SweepOptions, counting: Counting) -> SweepPlan:
-    """Build the generator that every cell runs and the cells; UsageError when the options make no sense together."""
+def plan_sweep(
+    options: SweepOptions,
+    counting: Counting,
+    material: Material = NO_MATERIAL,
+    *,
+    load: Load | None = None,
+    context_tokens: int | None = None,
+) -> SweepPlan:
+    """Build the generator that every cell runs and the cells; UsageError when the options make no sense together.
+
+    load: an open load, which is one cell; None means a cell for each concurrency. context_tokens: what the cells are
+    marked with.
+    """
     requests = options.requests_per_cell
-    generator, cost = _priced(options, counting, requests)
-    allowance = None if options.max_tokens_total is None else options.max_tokens_total // len(options.concurrency)
+    specs = _cells(options, load, context_tokens)
+    generator, cost = _priced(options, counting, material, requests, load)
+    allowance = None if options.max_tokens_total is None else options.max_tokens_total // len(specs)
     margin = 1.0 if counting.exact else 1.0 + INEXACT_SHARE
     while allowance is not None and cost.complete and margin * (cost.prompt_tokens + cost.output_tokens) > allowance:
         share = allowance / margin / (cost.prompt_tokens + cost.output_tokens)
@@ -78,10 +105,10 @@ def plan_sweep(options: SweepOptions, counting: Counting) -> SweepPlan:
                 f"--max-tokens-total {options.max_tokens_total:,} does not pay for one request in each cell;"
                 " raise it, or ask for shorter prompts, fewer warm-ups or fewer levels"
             )
-        generator, cost = _priced(options, counting, fewer)
-    cells = tuple(_cell(options, level, allowance) for level in options.concurrency)
+        generator, cost = _priced(options, counting, material, fewer, load)
+    pieces = () if material.sizing is None else material.sizing.nonce_pieces
     return SweepPlan(
-        cells=cells,
+        cells=tuple(replace(spec, max_tokens=allowance, nonce_pieces=pieces) for spec in specs),
         generator=generator,
         cost=cost,
         counting=counting,
@@ -90,35 +117,43 @@ def plan_sweep(options: SweepOptions, counting: Counting) -> SweepPlan:
     )
 
 
-def _priced(options: SweepOptions, counting: Counting, requests: int | None) -> tuple[SessionGenerator, PlanCost]:
+def _priced(
+    options: SweepOptions, counting: Counting, material: Material, requests: int | None, load: Load | None
+) -> tuple[SessionGenerator, PlanCost]:
+    arrivals = None if load is None else load.arrivals
     try:
-        workload = WorkloadOptions(
-            seed=options.seed,
-            requests=requests,
-            highest_concurrency=max(options.concurrency),
-            warmups=options.num_warmups,
-            warm_cache=options.cache == "warm",
-            input_tokens=options.input_tokens,
-            output_tokens=options.output_tokens,
-            turns=options.turns,
-            think_time_s=options.think_time_s,
-        )
-        generator = WORKLOADS[options.dataset_name](workload, counting.count)
+        generator = make_generator(options, counting, material, requests=requests, arrivals=arrivals)
     except ValueError as error:
         raise click.UsageError(f"{options.dataset_name}: {error}") from None
-    limit = SAMPLE_REQUESTS if requests is None else requests
-    return generator, plan_cost(generator, request_limit=limit)
+    endless = requests is None and generator.spec().get("sessions") is None
+    return generator, plan_cost(generator, request_limit=SAMPLE_REQUESTS if endless else ALL_REQUESTS)
 
 
-def _cell(options: SweepOptions, level: int, allowance: int | None) -> CellSpec:
-    return CellSpec(
-        cell=cell_name(options.dataset_name, level),
+def _cells(options: SweepOptions, load: Load | None, context_tokens: int | None) -> list[CellSpec]:
+    base = CellSpec(
+        cell="to be named",
         workload=options.dataset_name,
-        concurrency=level,
+        concurrency=max(options.concurrency),
         cache_mode=options.cache,
         nonce=None,
         seed=options.seed,
         duration_ns=None if options.duration_s is None else round(options.duration_s * NS_PER_S),
-        max_tokens=allowance,
         sampling=options.sampling,
+        context_tokens=context_tokens,
     )
+    if load is None:
+        return [
+            replace(base, cell=cell_name(base.workload, level, context_tokens), concurrency=level)
+            for level in options.concurrency
+        ]
+    cap = OPEN_LOAD_LIMIT if options.in_flight_cap is None else options.in_flight_cap
+    return [
+        replace(
+            base,
+            cell=cell_name(base.workload, cap, context_tokens, arrivals=load.label),
+            concurrency=cap,
+            arrivals=load.label,
+            request_rate=load.rate_per_s,
+            connections=min(cap, OPEN_LOAD_CONNECTIONS),
+        )
+    ]

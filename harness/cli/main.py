@@ -37,6 +37,11 @@ COMMANDS = {
         target="harness.cli.check:check",
         summary="Ask whether an endpoint works as it should, and judge its answers.",
     ),
+    "workload": CommandEntry(
+        section="Plan",
+        target="harness.cli.workload:workload",
+        summary="List, show, describe, export and fit what may be asked.",
+    ),
     "memory": CommandEntry(
         section="Plan",
         target="harness.cli.memory:memory",

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from workloads.plan import Json
 
 CACHE_MODES = ("cold", "warm", "keep")
+TRACE = "trace"
+MIX = "mix"
+# Measured requests of an open load without --num-prompts or --duration.
+OPEN_LOAD_REQUESTS = 128
 DEFAULT_PERCENTILES = (50.0, 90.0, 99.0)
 
 
@@ -17,6 +22,10 @@ class SweepOptions:
 
     num_prompts: measured requests per cell; None means four per slot of the highest level, or endless under duration_s.
     sampling: body fields of every request. max_tokens_total: cap on prompt and output tokens of the whole run.
+    contexts: prompt lengths, each with every load level. request_rates: of open loads, "4" or "inf", in place of
+    concurrency; burstiness likewise. in_flight_cap: most requests in flight under an open load. ramp: shape, end_per_s
+    and seconds. dataset_path: a trace or dataset to send; dataset_format None means it is guessed. timed, speed: a
+    trace's own times, sped up. mix: classes with name, workload, weight and sizes. num_runs: rounds of every cell.
     """
 
     concurrency: tuple[int, ...]
@@ -37,6 +46,26 @@ class SweepOptions:
     metric_percentiles: tuple[float, ...] = DEFAULT_PERCENTILES
     max_tokens_total: int | None = None
     tokenizer: str | None = None
+    contexts: tuple[int, ...] = ()
+    request_rates: tuple[str, ...] = ()
+    burstiness: str = "1"
+    in_flight_cap: int | None = None
+    ramp: Mapping[str, Json] | None = None
+    dataset_path: str | None = None
+    dataset_format: str | None = None
+    skip_bad_rows: bool = False
+    trace_seconds: float | None = None
+    timed: bool = False
+    speed: float = 1.0
+    exact_lengths: bool = False
+    recorded_think: bool = False
+    sub_agents: float = 0.0
+    compaction: float | None = None
+    whole_sessions: bool = False
+    live: bool = False
+    profile: str | None = None
+    mix: tuple[Mapping[str, Json], ...] = ()
+    num_runs: int = 1
     connect_timeout_s: float = 10.0
     first_byte_timeout_s: float = 600.0
     stall_timeout_s: float = 120.0
@@ -53,13 +82,35 @@ class SweepOptions:
             raise ValueError("--duration must be above 0 seconds")
         if self.cache not in CACHE_MODES:
             raise ValueError(f"--cache must be one of {', '.join(CACHE_MODES)}")
+        self._check_loads()
+
+    def _check_loads(self) -> None:
+        if len(set(self.contexts)) != len(self.contexts) or len(set(self.request_rates)) != len(self.request_rates):
+            raise ValueError("--context or --request-rate names a value twice; each is a cell of its own")
+        if self.contexts and self.input_tokens is not None:
+            raise ValueError("--context is a list of --input-len; give one of them")
+        if self.timed and (self.request_rates or self.dataset_path is None):
+            raise ValueError("--arrivals trace needs a --dataset-path with times, and no --request-rate")
+        if (self.dataset_path is None) != (self.dataset_name != TRACE):
+            raise ValueError("a trace or dataset needs its file: --dataset-path")
+        if self.num_runs < 1 or not self.speed > 0:
+            raise ValueError("--num-runs must be at least 1, and --speed above 0")
+        for text in (*self.request_rates, self.burstiness):
+            parse_positive(text, "--request-rate and --burstiness")
+
+    @property
+    def open_load(self) -> bool:
+        """Whether requests leave when they are due, whatever came back."""
+        return bool(self.request_rates) or self.timed
 
     @property
     def requests_per_cell(self) -> int | None:
         """Measured requests of a cell; None means until the duration is over."""
         if self.num_prompts is not None:
             return self.num_prompts
-        return None if self.duration_s is not None else 4 * max(self.concurrency)
+        if self.duration_s is not None or self.dataset_name == TRACE:
+            return None
+        return OPEN_LOAD_REQUESTS if self.open_load else 4 * max(self.concurrency)
 
     def as_json(self) -> dict[str, Json]:
         """Plain data for run.json; `from_json` reads it back."""
@@ -69,7 +120,7 @@ class SweepOptions:
     def from_json(cls, data: Mapping[str, object]) -> SweepOptions:
         """Read what `as_json` wrote; fields this version does not know are ignored, absent ones take their default."""
         known = {name: value for name, value in data.items() if name in cls.__slots__}
-        for name in ("concurrency", "metric_percentiles"):
+        for name in ("concurrency", "metric_percentiles", "contexts", "request_rates", "mix"):
             value = known.get(name)
             if isinstance(value, Sequence):
                 known[name] = tuple(value)
@@ -84,6 +135,32 @@ def parse_concurrency(text: str) -> tuple[int, ...]:
             raise ValueError(f"--concurrency: {part.strip()!r} is not a whole number; write for example 1,8,32")
         levels.append(int(part))
     return tuple(levels)
+
+
+def parse_positive(text: str, option: str) -> float:
+    """A number above 0, or "inf"; ValueError otherwise."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not value > 0:
+        raise ValueError(f"{option}: {text!r} is neither a number above 0 nor inf")
+    return value
+
+
+def parse_rates(text: str) -> tuple[str, ...]:
+    """Read "1,2.5,inf"; ValueError names the part that is no rate."""
+    parts = tuple(part.strip() for part in text.split(","))
+    return tuple("inf" if math.isinf(parse_positive(part, "--request-rate")) else f"{float(part):g}" for part in parts)
+
+
+def parse_mix(text: str) -> tuple[Mapping[str, Json], ...]:
+    """Read "agent=0.7,text=0.3"; ValueError names the part that is no class."""
+    classes: list[Mapping[str, Json]] = []
+    for part in text.split(","):
+        name, _, weight = (each.strip() for each in part.partition("="))
+        classes.append({"name": name, "workload": name, "weight": parse_positive(weight, f"--mix {part.strip()}")})
+    return tuple(classes)
 
 
 def parse_note(text: str) -> tuple[str, str]:

@@ -14,8 +14,8 @@ from harness.cli.options import CACHE_MODES, SweepOptions, parse_concurrency, pa
 from harness.cli.running import run_async
 from harness.cli.sampling import read_sampling
 from harness.cli.sweep_run import SweepRequest, run_sweep
+from harness.cli.workload_options import DATASET_NAMES, read_workload, workload_options
 from harness.metrics import parse_goodput, parse_percentiles
-from workloads import WORKLOADS
 
 CACHE_HELP = (
     "cold: cold at the start of a cell, by a nonce before the first prompt token; turns within a session still hit. "
@@ -27,14 +27,18 @@ RESUME_OPTIONS = ("base_url", "api_key", "headers", "notes", "result_dir", "repo
 
 
 @click.command("sweep")
-@click.option("--concurrency", "--max-concurrency", default="1,8,32", show_default=True, help="Levels; one cell each.")
+@click.option(
+    "--concurrency", "--max-concurrency", default="1,8,32", show_default=True,
+    help="Levels; one cell each. Under open load: most requests in flight.",
+)  # fmt: skip
+@click.option("--num-runs", type=int, default=1, show_default=True, help="Rounds of every cell, taking turns.")
 @click.option("--base-url", "--url", default=None, help="Server, with or without /v1. [env: OPENAI_BASE_URL]")
 @click.option("--model", default=None, help="Model to ask; default: the only one served.")
 @click.option("--endpoint-type", type=click.Choice(["chat", "completions"]), default="chat", show_default=True)
 @click.option("--api-key", envvar="OPENAI_API_KEY", default=None, help="Bearer key; never saved. [env: OPENAI_API_KEY]")
 @click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Extra request header; repeatable.")
 @click.option(
-    "--dataset-name", "--workload", type=click.Choice(sorted(WORKLOADS)), default="agent", show_default=True,
+    "--dataset-name", "--workload", type=click.Choice(DATASET_NAMES), default="agent", show_default=True,
     help="What to ask.",
 )  # fmt: skip
 @click.option("--num-prompts", "--request-count", type=int, default=None, help="Measured requests of each cell.")
@@ -44,19 +48,7 @@ RESUME_OPTIONS = ("base_url", "api_key", "headers", "notes", "result_dir", "repo
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed asks the same.")
 @click.option("--cache", type=click.Choice(CACHE_MODES), default="cold", show_default=True, help=CACHE_HELP)
-@click.option(
-    "--input-len", "--random-input-len", "input_tokens", type=int, default=None, help="Prompt tokens aimed at."
-)
-@click.option(
-    "--output-len",
-    "--random-output-len",
-    "output_tokens",
-    type=int,
-    default=None,
-    help="Output tokens asked for at most.",
-)
-@click.option("--turns", type=int, default=None, help="agent: turns of each session within a cell.")
-@click.option("--think-time", "think_time_s", type=float, default=0.0, help="agent: median seconds before a turn.")
+@workload_options
 @click.option("--ignore-eos", is_flag=True, help="Send ignore_eos, so that every answer has its full length.")
 @click.option("--temperature", type=float, default=0.0, show_default=True)
 @click.option("--top-p", type=float, default=None)
@@ -94,7 +86,7 @@ def _request(context: click.Context, given: Mapping[str, object]) -> SweepReques
     if given["resume"] is not None:
         _refuse_plan_options(context)
     try:
-        options = None if given["resume"] is not None else _options(given)
+        options = None if given["resume"] is not None else _options(context, given)
         notes = dict(parse_note(text) for text in _texts(given["notes"]))
     except ValueError as error:
         raise click.UsageError(str(error)) from None
@@ -117,14 +109,27 @@ def _refuse_plan_options(context: click.Context) -> None:
             raise click.UsageError(f"--resume keeps the run's own plan; leave --{name.replace('_', '-')} out")
 
 
-def _options(given: Mapping[str, object]) -> SweepOptions:
+def _options(context: click.Context, given: Mapping[str, object]) -> SweepOptions:
     checked: dict[str, object] = {
-        "concurrency": parse_concurrency(str(given["concurrency"])),
+        **read_workload(given),
+        **_levels(context, given),
         "sampling": read_sampling(given),
         "goodput": parse_goodput(_texts(given["goodput"])),
         "metric_percentiles": parse_percentiles(str(given["metric_percentiles"])),
     }
     return SweepOptions.from_json({**given, **checked})
+
+
+def _levels(context: click.Context, given: Mapping[str, object]) -> dict[str, object]:
+    """--concurrency: the levels of a closed loop; the most requests in flight of an open load, if it was typed."""
+    levels = parse_concurrency(str(given["concurrency"]))
+    if given["request_rates"] is None and given["arrivals"] is None:
+        return {"concurrency": levels}
+    if context.get_parameter_source("concurrency") is not ParameterSource.COMMANDLINE:
+        return {"concurrency": (1,), "in_flight_cap": None}
+    if len(levels) > 1:
+        raise ValueError("under open load --max-concurrency is one number: the most requests in flight")
+    return {"concurrency": levels, "in_flight_cap": levels[0]}
 
 
 def _texts(value: object) -> Sequence[str]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 import orjson
 
-from harness.cli.budget import SweepPlan, plan_sweep
+from harness.cli.budget import SweepPlan
 from harness.cli.counting import Counting, by_characters, by_server, by_tokenizer_file
 from harness.cli.disk import disk_trouble_is_a_message
 from harness.cli.exits import Exit
+from harness.cli.grid import cells_in_order, describe_grid, length_warnings, plan_grid
+from harness.cli.material import Material, load_material
 from harness.cli.options import SweepOptions
 from harness.cli.progress import CellProgress
 from harness.cli.provenance import clock_facts, host_facts, versions
@@ -33,6 +35,7 @@ from harness.cli.verdict_output import unsound
 from harness.clock import MonotonicClock
 from harness.drive import round_plan, run_round
 from harness.drive.judging import write_verdicts
+from harness.drive.lengths import LENGTHS, NotExact, find_sizing
 from harness.drive.soundness import judge_soundness
 from harness.endpoint.client import Client
 from harness.endpoint.secret import redact_argv
@@ -68,24 +71,52 @@ async def run_sweep(request: SweepRequest) -> int:
     if request.resume is not None:
         return await _resume(request, request.resume, access)
     assert request.options is not None
+    options, material = request.options, load_material(request.options)
     if request.dry_run:
-        return _dry_run(request, request.options)
+        return _dry_run(request, options, material)
     with announced(request.base_url, request.environment) as choice:
-        target, info, counting = await _prepare(choice, access, request.options)
-        plan = plan_sweep(request.options, counting)
-        click.echo(plan.describe(), err=True)
-        _warn_of_length(plan, info)
-        record = _run_info(request, request.options, info, plan)
+        target, info, counting = await _prepare(choice, access, options)
+        plans = () if options.exact_lengths else _planned(options, counting, material, info)
+        record = _run_info(request, options, info, counting)
         with disk_trouble_is_a_message(), RunFolder.create(request.result_dir, record) as run:
-            return await _measure(request, run, plan, target)
+            if options.exact_lengths:
+                material = await _sized(run, options, counting, material, target)
+                plans = _planned(options, counting, material, info)
+            return await _measure(request, run, options, plans, target)
 
 
-def _dry_run(request: SweepRequest, options: SweepOptions) -> int:
+def _dry_run(request: SweepRequest, options: SweepOptions, material: Material) -> int:
     """Print the target and the cost; nothing is started and nothing is sent."""
     click.echo(planned_endpoint(request.base_url, request.environment), err=True)
     counting = by_tokenizer_file(options.tokenizer) if options.tokenizer is not None else by_characters()
-    click.echo(plan_sweep(options, counting).describe())
+    click.echo(describe_grid(plan_grid(options, counting, material), options.num_runs))
     return Exit.PASS
+
+
+def _planned(options: SweepOptions, counting: Counting, material: Material, info: TargetInfo) -> tuple[SweepPlan, ...]:
+    """The plans, with their cost and what is doubtful about them told."""
+    plans = plan_grid(options, counting, material)
+    click.echo(describe_grid(plans, options.num_runs), err=True)
+    for text in length_warnings(plans, info):
+        click.echo(f"warning: {text}", err=True)
+    return plans
+
+
+async def _sized(
+    run: RunFolder, options: SweepOptions, counting: Counting, material: Material, target: Target
+) -> Material:
+    """The material with exact lengths, found by a few short requests; UsageError if they cannot be had."""
+    count = counting.count if counting.exact else None
+    try:
+        async with Client(target, CLOCK) as client:
+            sizing = await find_sizing(
+                run, client, CLOCK, count=count, seed=options.seed, nonce=options.cache != "keep"
+            )
+    except NotExact as error:
+        raise click.UsageError(f"--exact-lengths: {error}") from None
+    said = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in sizing.ruler.as_json().items())
+    click.echo(f"exact lengths: {said}", err=True)
+    return replace(material, sizing=sizing)
 
 
 async def _resume(request: SweepRequest, folder: Path, access: Access) -> int:
@@ -100,15 +131,18 @@ async def _resume(request: SweepRequest, folder: Path, access: Access) -> int:
                 raise click.UsageError(
                     f"{folder} was measured on {was.model} ({was.engine}), this is {info.model} ({info.engine})"
                 )
-            plan = plan_sweep(options, counting)
-            _refuse_another_plan(run, plan)
-            return await _measure(request, run, plan, target)
+            material = load_material(options)
+            if options.exact_lengths:
+                material = await _sized(run, options, counting, material, target)
+            plans = plan_grid(options, counting, material)
+            _refuse_another_plan(run, plans)
+            return await _measure(request, run, options, plans, target)
 
 
-def _refuse_another_plan(run: RunFolder, plan: SweepPlan) -> None:
+def _refuse_another_plan(run: RunFolder, plans: Sequence[SweepPlan]) -> None:
     """What is still to be asked must be what the finished cells asked."""
-    began = {line.digest for line in run.rounds()}
-    if began and began != {round_plan(plan.cells[0], plan.generator).digest}:
+    began = {line.digest for line in run.rounds() if line.generator != LENGTHS}
+    if not began <= {round_plan(plan.cells[0], plan.generator).digest for plan in plans}:
         raise click.UsageError(
             f"{run.path} began with another plan: the workload of this version, or the server's tokenizer, differs"
         )
@@ -135,19 +169,8 @@ async def _prepare(
     return target, describe(choice, discovery, model, options.endpoint_type), counting
 
 
-def _warn_of_length(plan: SweepPlan, info: TargetInfo) -> None:
-    longest = plan.cost.longest_prompt_tokens
-    if info.max_model_len is not None and longest > info.max_model_len:
-        click.echo(
-            f"warning: prompts of about {longest:,} tokens against a context of {info.max_model_len:,};"
-            " the server may refuse them (--input-len makes them shorter)",
-            err=True,
-        )
-
-
-def _run_info(request: SweepRequest, options: SweepOptions, info: TargetInfo, plan: SweepPlan) -> RunInfo:
+def _run_info(request: SweepRequest, options: SweepOptions, info: TargetInfo, counting: Counting) -> RunInfo:
     now = CLOCK.utc_now()
-    counting: dict[str, str] = {"lengths_by": plan.counting.source}
     return RunInfo(
         schema_version=SCHEMA_VERSION,
         run_id=new_run_id(now, options.dataset_name, info.model, secrets.token_hex(3)),
@@ -159,19 +182,22 @@ def _run_info(request: SweepRequest, options: SweepOptions, info: TargetInfo, pl
         host=host_facts(),
         target=info,
         seed=options.seed,
-        options={**options.as_json(), **counting},
+        options={**options.as_json(), "lengths_by": counting.source},
         goodput=options.goodput,
         notes=request.notes,
     )
 
 
-async def _measure(request: SweepRequest, run: RunFolder, plan: SweepPlan, target: Target) -> int:
+async def _measure(
+    request: SweepRequest, run: RunFolder, options: SweepOptions, plans: Sequence[SweepPlan], target: Target
+) -> int:
     """Run every cell that is not finished yet, then measure and report what is there."""
     progress = CellProgress()
-    count_tokens = plan.counting.count if plan.counting.exact else None
+    counting = plans[0].counting
+    count_tokens = counting.count if counting.exact else None
     try:
         async with Client(target, CLOCK) as client:
-            for spec in plan.cells:
+            for plan, spec in cells_in_order(plans, options.num_runs):
                 if not run.is_finished(spec.cell):
                     await run_round(run, spec, plan.generator, client, CLOCK, progress, count_tokens=count_tokens)
     except asyncio.CancelledError:
