@@ -43,3 +43,10 @@ def with_another_beginning(prompt: Prompt, material: Material, name: str) -> Pro
     assert isinstance(other, TextPrompt)
     opening = len("[0123456789abcdef]")
     return TextPrompt(text=other.text[:opening] + prompt.text[opening:])
+
+
+def with_one_change(prompt: TokenPrompt, place: int) -> TokenPrompt:
+    """The same prompt with another token, one of its own, at `place`."""
+    ids = prompt.token_ids
+    other = next(token for token in ids if token != ids[place])
+    return TokenPrompt(token_ids=(*ids[:place], other, *ids[place + 1 :]))

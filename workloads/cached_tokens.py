@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from workloads.beginnings import common_length, with_another_beginning
+from workloads.beginnings import common_length, with_another_beginning, with_one_change
 from workloads.granularity import boundary_lengths, fit
 from workloads.material import Material, Segment
 from workloads.phases import Past, Phased
-from workloads.plan import Ask, Json, Observation, Prompt, Scrape, Step, TextPrompt
+from workloads.plan import Ask, Json, Observation, Prompt, Scrape, Step, TextPrompt, TokenPrompt
 from workloads.text import spread_fraction
 
 NAME = "cached-tokens"
@@ -30,6 +30,7 @@ STREAM_PATTERN = (True, False, False, True, True, False)
 SALTED = 2
 TWINS = 3
 VARIANTS = 2
+CROSSED_SHARES = (0.25, 0.5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,14 +230,14 @@ class _Asking:
         name = self._named(f"rung{self._rung_lengths.index(length)}")
         for share in FORK_SHARES:
             depth = round(share * length)
-            for number in range(SIGHTINGS * self._domains(past)):
+            for number in range(self._sightings(past)):
                 tail = Segment(name=self._named(f"fork{depth} tail{number}"), tokens=self._tail(64))
                 segments = [Segment(name=name, tokens=depth), tail]
                 self._ask(batch, f"fork{depth}", "fork", segments, prefix=depth, needs=name)
         return tuple(batch.steps)
 
     def twins(self, past: Past) -> tuple[Step, ...]:
-        """What must not hit: the well-known prompt under another beginning, and under a salt of its own."""
+        """What must not hit: the well-known prompt under another beginning, with a change, under a salt of its own."""
         length = self._hit_length(past)
         if length is None:
             return ()
@@ -246,10 +247,26 @@ class _Asking:
         for number in range(TWINS):
             twin = with_another_beginning(known, self._material, self._named(f"twin{number}"))
             self._send(batch, f"twin{number}", "twin", twin, length, labels={"needs": name})
+        self._crossed(past, batch, known, name, length)
         for number in range(SALTED if self._options.salt else 0):
             salt = self._material.salt(self._named(f"salted{number}"))
             self._send(batch, f"salted{number}", "salted", known, length, {"cache_salt": salt}, labels={"needs": name})
         return tuple(batch.steps)
+
+    def _crossed(self, past: Past, batch: _Batch, known: Prompt, name: str, length: int) -> None:
+        """Known blocks in a new order, and known blocks but for one token: both are new from the first change on."""
+        if not isinstance(known, TokenPrompt):
+            return
+        other = self._material.prompt([Segment(name=self._named("spacing1"), tokens=length)])
+        assert isinstance(other, TokenPrompt)
+        rule = fit(self._points(past))
+        step = rule.step if rule is not None and 1 < rule.step < length // 2 else 64
+        for number, share in enumerate(CROSSED_SHARES):
+            place = max(1, round(share * length) // step) * step
+            labels: dict[str, Json] = {"needs": name, "place": place}
+            crossed = TokenPrompt(token_ids=(*other.token_ids[:place], *known.token_ids[place:]))
+            self._send(batch, f"crossed{number}", "twin", crossed, length, labels=labels)
+            self._send(batch, f"changed{number}", "twin", with_one_change(known, place - 1), length, labels=labels)
 
     def streams(self, past: Past) -> tuple[Step, ...]:
         """The well-known prompt streamed and whole, by turns that no pair of servers can share out evenly."""
@@ -281,7 +298,7 @@ class _Asking:
         batch = _Batch(past)
         for length in dict.fromkeys(lengths):
             segments = [Segment(name=self._named(f"{family}{length}"), tokens=length)]
-            for _ in range(SIGHTINGS * self._domains(past)):
+            for _ in range(self._sightings(past)):
                 self._ask(batch, f"{family}{length}", family, segments)
         return tuple(batch.steps)
 
@@ -298,6 +315,15 @@ class _Asking:
             if any(count is not None and count > 0 for count in cached):
                 return length
         return None
+
+    def _sightings(self, past: Past) -> int:
+        """How often a prompt has to be asked to be a hit in the end: as often as the first rung that was one took."""
+        first = 0
+        for index in range(len(self._rung_lengths)):
+            cached = [past.cached(f"{self._named(f'rung{index}')}/{number}") for number in range(LADDER_SIGHTINGS)]
+            hits = [number for number, count in enumerate(cached) if count is not None and count > 0]
+            first = max(first, min(hits, default=0))
+        return max(SIGHTINGS * self._domains(past), first + 1)
 
     def _domains(self, past: Past) -> int:
         """The smallest spacing at which a prompt was met again: so many servers take turns; 1 if none was."""

@@ -75,8 +75,10 @@ def reuse(rows: Sequence[Row]) -> Reuse:
 
 
 def settled(rows: Sequence[Row], domains: int) -> list[Row]:
-    """Rows of identical prompts that every cache has seen at least twice before."""
-    return [row for row in rows if row.arm in IDENTICAL and row.sighting >= SETTLED_SIGHTING * domains]
+    """Rows of identical prompts that every cache has seen at least twice before, and as often as a hit takes here."""
+    first = _first_hit(rows)
+    needed = max(SETTLED_SIGHTING * domains, 0 if first is None else first - 1)
+    return [row for row in rows if row.arm in IDENTICAL and row.sighting >= needed]
 
 
 def cache_domains(rows: Sequence[Row]) -> int:
@@ -110,8 +112,8 @@ def _come_and_go(rows: Sequence[Row]) -> bool:
 
 
 def _first_hit(rows: Sequence[Row]) -> int | None:
-    """The earliest sighting at which most prompts of the sweep of lengths hit."""
-    for sighting in range(1, 2 * SETTLED_SIGHTING + 1):
+    """The earliest sighting, from 1, at which most repeated prompts hit."""
+    for sighting in sorted({row.sighting for row in rows if row.sighting > 0}):
         there = [row for row in rows if row.arm in ("repeat", "length") and row.sighting == sighting]
         if there and 2 * sum(row.hit for row in there) > len(there):
             return sighting + 1

@@ -28,12 +28,24 @@ def verdict_of(folder: Path, **server: Any) -> Verdict:
         ({"step": 1}, 1, 1),
         ({"step": 1, "offset": 4}, 1, 4),
         ({"step": 640, "sightings": 2}, 640, 1),
+        ({"sightings": 3}, 64, 1),
         ({"takes_ids": False}, 64, None),
         ({"counters": False}, 64, 1),
         ({"flushes": False}, 64, 1),
         ({"noise_ms": 30.0}, 64, 1),
     ],
-    ids=["blocks", "small blocks", "page 1", "llama.cpp", "third sighting", "text", "no counters", "no flush", "noise"],
+    ids=[
+        "blocks",
+        "small blocks",
+        "page 1",
+        "llama.cpp",
+        "third sighting",
+        "fourth sighting",
+        "text",
+        "no counters",
+        "no flush",
+        "noise",
+    ],
 )
 def test_a_healthy_server_passes_and_its_grid_is_found(
     tmp_path: Path, server: dict[str, Any], step: int, offset: int | None
