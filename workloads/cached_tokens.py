@@ -263,7 +263,7 @@ class _Asking:
         step = rule.step if rule is not None and 1 < rule.step < length // 2 else 64
         for number, share in enumerate(CROSSED_SHARES):
             place = max(1, round(share * length) // step) * step
-            labels: dict[str, Json] = {"needs": name, "place": place}
+            labels: dict[str, Json] = {"needs": [name, self._named("spacing1")], "place": place}
             crossed = TokenPrompt(token_ids=(*other.token_ids[:place], *known.token_ids[place:]))
             self._send(batch, f"crossed{number}", "twin", crossed, length, labels=labels)
             self._send(batch, f"changed{number}", "twin", with_one_change(known, place - 1), length, labels=labels)

@@ -117,8 +117,13 @@ def _steps(history: CheckHistory, finding: Finding) -> list[_Step]:
 
 def _needed(answers: Iterable[Answer]) -> list[str]:
     """Sessions that a request's plan says it builds on."""
-    needed = (answer.record.invoke.labels.get("needs") for answer in answers)
-    return [name for name in needed if isinstance(name, str)]
+    needed: list[str] = []
+    for answer in answers:
+        names = answer.record.invoke.labels.get("needs")
+        needed += (
+            [names] if isinstance(names, str) else [str(name) for name in names] if isinstance(names, list) else []
+        )
+    return needed
 
 
 def _entry(

@@ -51,15 +51,15 @@ def test_a_finding_brings_everything_it_rests_on(run: RunFolder, tmp_path: Path)
 
 
 def test_a_request_that_builds_on_another_prompt_brings_it_too(run: RunFolder, tmp_path: Path) -> None:
-    twin = next(path.stem for path in (run.path / "cached-tokens-r0" / "raw").iterdir() if path.stem in _twins(run))
-    keys = [str(step["key"]) for step in bundle(run, twin, tmp_path / "b")]
-    assert keys[-1].startswith("r0/twin") and keys.count("r0/rung0/0") == 1
+    keys = [str(step["key"]) for step in bundle(run, _request(run, "r0/twin0/0"), tmp_path / "twin")]
+    assert keys[-1] == "r0/twin0/0" and keys.count("r0/rung0/0") == 1
+    keys = [str(step["key"]) for step in bundle(run, _request(run, "r0/crossed0/0"), tmp_path / "crossed")]
+    assert keys[-1] == "r0/crossed0/0" and {"r0/rung0/0", "r0/spacing1/0"} < set(keys)
 
 
-def _twins(run: RunFolder) -> set[str]:
+def _request(run: RunFolder, key: str) -> str:
     lines = (run.path / "cached-tokens-r0" / "history.jsonl").read_text().splitlines()
-    records = [json.loads(line) for line in lines]
-    return {record["request_id"] for record in records if record.get("arm") == "twin"}
+    return next(str(record["request_id"]) for record in map(json.loads, lines) if record.get("key") == key)
 
 
 def test_steps_wait_for_those_that_had_ended(run: RunFolder, tmp_path: Path) -> None:
