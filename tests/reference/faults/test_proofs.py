@@ -3,7 +3,9 @@
 import pytest
 
 from benchmarks.fault_scenarios import PROOFS, Proof
-from tests.reference.faults.playing import Played, healthy, largest_change, play
+from harness.reference.faults.spec import parse_fault
+from tests.reference.driving import Answer, ask, drive, largest_gap, tiny_engine, tiny_options
+from tests.reference.faults.playing import Played, healthy, largest_change, material, play
 
 DRAFTS_ONLY = {key for key in PROOFS if key[0] == "K24"}
 SAMPLED = {key for key in PROOFS if key[0] == "K25"}
@@ -60,6 +62,19 @@ def test_a_salt_left_out_of_the_key_hits() -> None:
     before, after = healthy("two salts").victims[0].usage, faulty.victims[0].usage
     assert before is not None and before.cached_tokens == 0
     assert after is not None and after.cached_tokens > 0
+
+
+def test_a_bfloat16_cast_is_no_fault_where_snapshots_are_bfloat16() -> None:
+    def victim(fault: str | None) -> Answer:
+        engine = tiny_engine(tiny_options(noise="bf16"))
+        if fault is not None:
+            parse_fault(fault).build().plant(engine)
+        prompt = material("a", 61)
+        drive(engine, [ask("fill", prompt)])
+        return drive(engine, [ask("hit", prompt)])["hit"]
+
+    assert largest_gap(victim(None), victim("K07")) == 0
+    assert largest_gap(victim(None), victim("K07:mode=reinterpret")) > 1e-3
 
 
 def test_two_faults_at_once_both_happen() -> None:
