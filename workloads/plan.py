@@ -172,6 +172,7 @@ class Observation:
     text: str | None = None
     ttft_ns: int | None = None
     tool_calls: tuple[ToolCall, ...] = ()
+    token_ids: tuple[int, ...] | None = None
 
 
 class Generator(Protocol[State]):

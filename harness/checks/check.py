@@ -60,6 +60,7 @@ class Check:
 
     disturbs: its steps hurt whoever else uses the server. concurrency: most requests in flight; the plan decides how
     many it wants. imagine: the answer of a healthy server to a request, good enough to foresee the cost of the plan.
+    repeats_baseline: against a baseline it asks the very prompts of that run.
     """
 
     name: str
@@ -69,3 +70,4 @@ class Check:
     judge: Callable[[CheckHistory], Verdict]
     concurrency: int = 8
     imagine: Callable[[Ask], Observation] = answered
+    repeats_baseline: bool = False

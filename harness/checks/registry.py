@@ -5,7 +5,9 @@ from __future__ import annotations
 from harness.checks.cached_tokens.check import CACHED_TOKENS
 from harness.checks.check import Check
 from harness.checks.eviction.check import EVICTION
+from harness.checks.heartbeat.check import HEARTBEAT
 from harness.checks.isolation.check import ISOLATION
+from harness.checks.mtp.check import MTP
 from harness.checks.stream.check import STREAM
 
 CHECKS: dict[str, Check] = {
@@ -13,7 +15,9 @@ CHECKS: dict[str, Check] = {
     for check in (
         CACHED_TOKENS,
         EVICTION,
+        HEARTBEAT,
         ISOLATION,
+        MTP,
         STREAM,
     )
 }

@@ -44,6 +44,14 @@ _QUESTIONS = "\n\n".join(f"{check.name}: {check.question}" for check in CHECKS.v
 @click.option(
     "--require", "require", multiple=True, type=click.Choice(REQUIRABLE), help="A feature that has to be there."
 )
+@click.option(
+    "--baseline", type=click.Path(path_type=Path, exists=True, file_okay=False), default=None, metavar="RUN",
+    help="An earlier run of your own: acceptance below it on the same prompts is a failure.",
+)  # fmt: skip
+@click.option(
+    "--expect-acceptance", type=float, default=None, metavar="LENGTH",
+    help="Acceptance length published for other prompts: below it is suspect at most.",
+)  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--tokenizer", default=None, metavar="PATH", help="tokenizer.json that sizes prompts given as text.")
 @click.option("--connect-timeout", "connect_timeout_s", type=float, default=10.0, show_default=True, help="Seconds.")
@@ -76,9 +84,10 @@ def _request(names: Sequence[str], given: Mapping[str, object]) -> CheckRequest:
     if not exclusive:
         _refuse_disturbing(names)
     notes = _notes(given["notes"])
+    baseline = None if given["baseline"] is None else str(Path(str(given["baseline"])).resolve())
     own = {name: given[name] for name in ("base_url", "api_key", "headers", "result_dir", "report_dir")}
     return CheckRequest(
-        options=_options(names, {**given, "exclusive_server": exclusive, "notes": notes}),
+        options=_options(names, {**given, "exclusive_server": exclusive, "notes": notes, "baseline": baseline}),
         argv=tuple(sys.argv[1:]),
         environment=environment,
         dry_run=bool(given["dry_run"]),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from harness.checks.check import PROMPTS_OF_BUDGET, CheckBudget
 from workloads.plan import Json
 
-REQUIRABLE = ("cached-tokens",)
+REQUIRABLE = ("cached-tokens", "speculation")
 ENDPOINT_TYPES = ("auto", "chat", "completions")
 
 
@@ -18,7 +18,8 @@ class CheckOptions:
 
     checks: names, in order. endpoint_type "auto": completions with token ids where they work, else chat.
     max_tokens_total, max_minutes: caps of the whole run, None for none. deterministic: the operator says that answers
-    are bit-exact. require: features whose absence is a failure.
+    are bit-exact. require: features whose absence is a failure. baseline: folder of an earlier run of one's own.
+    expect_acceptance: acceptance length measured elsewhere.
     """
 
     checks: tuple[str, ...]
@@ -30,6 +31,8 @@ class CheckOptions:
     exclusive_server: bool = False
     deterministic: bool = False
     require: tuple[str, ...] = ()
+    baseline: str | None = None
+    expect_acceptance: float | None = None
     seed: int = 0
     tokenizer: str | None = None
     connect_timeout_s: float = 10.0
@@ -45,6 +48,8 @@ class CheckOptions:
             raise ValueError("--max-tokens-total must be at least 1")
         if self.max_minutes is not None and self.max_minutes <= 0:
             raise ValueError("--max-minutes must be above 0")
+        if self.expect_acceptance is not None and self.expect_acceptance < 1:
+            raise ValueError("--expect-acceptance must be at least 1, which is an answer without accepted drafts")
 
     @property
     def check_budget(self) -> CheckBudget:

@@ -69,15 +69,43 @@ async def run_checks(request: CheckRequest) -> int:
     access = parse_access(request.api_key, request.headers)
     if request.dry_run:
         return _dry_run(request)
-    with announced(request.base_url, request.environment) as choice:
-        info, material = await _prepare(choice, access, request.options)
-        run_info = _run_info(request, info)
-        with disk_trouble_is_a_message(), RunFolder.create(request.result_dir, run_info) as run:
-            setting = _setting(
-                request.options, info, replace(material, seed=f"{request.options.seed}/{run_info.run_id}")
-            )
-            judgements = await _ask_all(request, run, setting, _targets(choice, access, info, request.options))
-            return conclude(run, judgements, request.report_dir, as_json=request.as_json)
+    if request.options.baseline is not None:
+        _refuse_unreadable(Path(request.options.baseline))
+    with announced(request.base_url, request.environment) as choice, disk_trouble_is_a_message():
+        run, judgements = await carry_out(request, choice, access)
+        return conclude(run, judgements, request.report_dir, as_json=request.as_json)
+
+
+async def carry_out(
+    request: CheckRequest, choice: EndpointChoice, access: Access, *, silent: bool = False
+) -> tuple[RunFolder, tuple[Judgement, ...]]:
+    """Ask and judge in a new run folder; `silent` leaves out what is told on the way."""
+    info, material = await _prepare(choice, access, request.options)
+    run_info = _run_info(request, info)
+    with RunFolder.create(request.result_dir, run_info) as run:
+        setting = _setting(request.options, info, replace(material, seed=_own_seed(run_info)))
+        targets = _targets(choice, access, info, request.options)
+        return run, await _ask_all(request, run, setting, targets, silent=silent)
+
+
+def _refuse_unreadable(baseline: Path) -> None:
+    """A usage error, before anything is sent, for a folder that is no run."""
+    try:
+        _prompt_seed(baseline)
+    except StoreError as error:
+        raise click.UsageError(f"--baseline: {error}") from None
+
+
+def _own_seed(info: RunInfo) -> str:
+    """What the prompts of a run are made from: no two runs send the same ones."""
+    return f"{info.seed}/{info.run_id}"
+
+
+def _prompt_seed(path: Path) -> str:
+    """What the prompts of a run were made from that repeats its baseline's, if it had one."""
+    with RunFolder.open(path) as run:
+        earlier = run.info.options.get("baseline")
+        return _prompt_seed(Path(earlier)) if isinstance(earlier, str) else _own_seed(run.info)
 
 
 def _dry_run(request: CheckRequest) -> int:
@@ -172,14 +200,15 @@ def _run_info(request: CheckRequest, info: TargetInfo) -> RunInfo:
 
 
 async def _ask_all(
-    request: CheckRequest, run: RunFolder, setting: CheckSetting, targets: Sequence[Target]
+    request: CheckRequest, run: RunFolder, setting: CheckSetting, targets: Sequence[Target], *, silent: bool
 ) -> tuple[Judgement, ...]:
     """Every check in turn; verdicts.json is written after each, so that an interrupted run has those that were done."""
-    progress = CellProgress(round_of)
+    progress = CellProgress(round_of, silent=silent)
     judgements: list[Judgement] = []
     try:
         async with _answering(run, setting, targets, progress) as (client, setting, known):
-            _announce(request.options, setting, known, measured_rates(run))
+            if not silent:
+                _announce(request.options, setting, known, measured_rates(run))
             for name in request.options.checks:
                 judgements.append(await _one(name, request, setting, run, client, progress))
                 write_verdicts(run, judgements)
@@ -223,6 +252,9 @@ async def _one(
 ) -> Judgement:
     """One check to its verdict; a bug in it becomes a kept traceback."""
     check = CHECKS[name]
+    if check.repeats_baseline and request.options.baseline is not None:
+        seed = _prompt_seed(Path(request.options.baseline))
+        setting = replace(setting, material=replace(setting.material, seed=seed))
     if name not in _askable(request.options):
         verdict = not_run(check, "its steps disturb others: it runs only with --exclusive-server")
         return Judgement(check=name, verdict=verdict)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from harness.checks.capabilities import read_capabilities
 from harness.checks.history import Answer, Capabilities, CheckHistory, StepRecord
@@ -21,8 +22,11 @@ _LIMIT_WORDS = {"duration": "time", "tokens": "tokens", "requests": "requests"}
 
 
 def load_history(run: RunFolder, check: str) -> CheckHistory:
-    """All rounds of a check, finished or not; without any, a history without answers."""
-    engine = run.info.target.engine
+    """All rounds of a check, finished or not; without any, a history without answers.
+
+    Raises StoreError if the run named as its baseline cannot be read.
+    """
+    engine, expected = run.info.target.engine, run.info.options.get("expect_acceptance")
     cells = [read_cell(run, cell) for cell in rounds_of(run, check)]
     return CheckHistory(
         answers=tuple(_answer(run, cell.cell, record) for cell in cells for record in cell.records),
@@ -32,7 +36,18 @@ def load_history(run: RunFolder, check: str) -> CheckHistory:
         rounds=len(cells),
         required=frozenset(_names(run.info.options.get("require"))),
         cut_short=_cut_short(cells),
+        baseline=_baseline(run, check),
+        expected_acceptance=expected if isinstance(expected, float | int) else None,
     )
+
+
+def _baseline(run: RunFolder, check: str) -> CheckHistory | None:
+    """The same check in the run that was named as a baseline; None without one, or if that run did not ask it."""
+    path = run.info.options.get("baseline")
+    if not isinstance(path, str):
+        return None
+    with RunFolder.open(Path(path)) as earlier:
+        return load_history(earlier, check) if rounds_of(earlier, check) else None
 
 
 def load_capabilities(run: RunFolder) -> Capabilities:

@@ -174,7 +174,7 @@ class Conductor(Generic[State]):
         """Have an answer read, at once only if the generator reacts to it or too many wait."""
         key = answered.ask.key
         if self._generator.reacts or self._reader.backlog >= BACKLOG_PER_SLOT * self._spec.concurrency:
-            self._observations.append(observed(key, self._reader.read(answered)))
+            self._observations.append(self._reader.observe(answered))
         else:
             self._reader.put(answered)
             self._observations.append(Observation(key=key, outcome="unread"))

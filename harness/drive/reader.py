@@ -13,7 +13,7 @@ from harness.drive.progress import Progress
 from harness.drive.spec import CellSpec
 from harness.drive.tally import Tally
 from harness.endpoint.complete import to_complete
-from harness.endpoint.wire import decode
+from harness.endpoint.wire import Reading, decode
 from harness.records import Complete, Outcome
 from workloads.plan import Json, Observation, ToolCall
 from workloads.text import CountTokens
@@ -41,7 +41,7 @@ class Reader:
         self._count_tokens = count_tokens
         self._unread: deque[Answered] = deque()
         self._wake = asyncio.Event()
-        self._read = 0
+        self._answers = 0
         self.tally = Tally()
 
     @property
@@ -75,6 +75,14 @@ class Reader:
 
     def read(self, answered: Answered) -> Complete:
         """Read one answer, write it down and count it."""
+        return self._read(answered)[0]
+
+    def observe(self, answered: Answered) -> Observation:
+        """Read one answer, and what a generator gets to see of it."""
+        complete, reading = self._read(answered)
+        return observed(answered.ask.key, complete, _ids(reading))
+
+    def _read(self, answered: Answered) -> tuple[Complete, Reading]:
         invoke, answer = answered.invoke, answered.answer
         reading = decode(answer, stream=answered.ask.stream, count_tokens=self._count_tokens)
         complete = to_complete(invoke.request_id, answer, reading)
@@ -83,15 +91,23 @@ class Reader:
         self.tally.add(invoke, complete)
         self.budget.settle(invoke.key, complete)
         self._progress.request_finished(invoke, complete)
-        return complete
+        return complete, reading
 
     def _keeps_raw(self, outcome: Outcome) -> bool:
-        self._read += 1
+        self._answers += 1
         every = self._spec.raw_every
-        return outcome is not Outcome.OK or (every > 0 and (self._read - 1) % every == 0)
+        return outcome is not Outcome.OK or (every > 0 and (self._answers - 1) % every == 0)
 
 
-def observed(key: str, complete: Complete) -> Observation:
+def _ids(reading: Reading) -> tuple[int, ...] | None:
+    """Token ids as such, else those that stand beside the log-probabilities; None unless all are known."""
+    if reading.token_ids is not None or reading.logprobs is None:
+        return reading.token_ids
+    ids = [position.token_id for position in reading.logprobs]
+    return None if None in ids else tuple(each for each in ids if each is not None)
+
+
+def observed(key: str, complete: Complete, token_ids: tuple[int, ...] | None = None) -> Observation:
     """The small view of an answer that a generator gets."""
     usage = complete.usage
     first_ns, sent_ns = complete.first_token_ns, complete.sent_ns
@@ -104,6 +120,7 @@ def observed(key: str, complete: Complete) -> Observation:
         text=complete.text,
         ttft_ns=None if first_ns is None or sent_ns is None else first_ns - sent_ns,
         tool_calls=_tool_calls(complete.tool_calls),
+        token_ids=token_ids,
     )
 
 

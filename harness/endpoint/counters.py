@@ -27,6 +27,7 @@ _VLLM: Mapping[str, Names] = {
     "kv_usage": (("vllm:kv_cache_usage_perc",), ("vllm:gpu_cache_usage_perc",)),
     "spec_drafts": (("vllm:spec_decode_num_drafts_total",),),
     "spec_accepted": (("vllm:spec_decode_num_accepted_tokens_total",),),
+    "spec_draft_tokens": (("vllm:spec_decode_num_draft_tokens_total",),),
 }
 _SGLANG: Mapping[str, Names] = {
     "prompt_tokens": (("sglang:prompt_tokens_total",),),
@@ -46,6 +47,7 @@ _LLAMA_CPP: Mapping[str, Names] = {
     "waiting": (("llamacpp:requests_deferred",),),
     "spec_drafts": (("llamacpp:spec_decode_num_drafts_total",),),
     "spec_accepted": (("llamacpp:spec_decode_num_accepted_tokens_total",),),
+    "spec_draft_tokens": (("llamacpp:spec_decode_num_draft_tokens_total",),),
 }
 COUNTER_NAMES: Mapping[str, Mapping[str, Names]] = MappingProxyType(
     {"vllm": _VLLM, "sglang": _SGLANG, "llama.cpp": _LLAMA_CPP}

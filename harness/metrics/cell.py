@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from harness.clock import NS_PER_S
 from harness.records import CellInfo, Outcome, Record
+from harness.stats.drafts import Drafts
 from workloads.plan import Phase
 
 
@@ -25,6 +26,7 @@ class MeasuredCell:
     measured: all requests outside the warm-up. completed: those answered in full. warmup_requests: left out.
     duration_s: from the first planned start to the last event of a measured request; None if nothing was measured.
     info: the closing record, None in an unfinished cell.
+    counted: what the server's counters say of drafts over the measured requests, None if they do not.
     """
 
     measured: tuple[Record, ...]
@@ -33,9 +35,12 @@ class MeasuredCell:
     duration_s: float | None
     info: CellInfo | None
     options: MetricOptions
+    counted: Drafts | None = None
 
 
-def measured_cell(records: Sequence[Record], info: CellInfo | None, options: MetricOptions) -> MeasuredCell:
+def measured_cell(
+    records: Sequence[Record], info: CellInfo | None, options: MetricOptions, counted: Drafts | None = None
+) -> MeasuredCell:
     """Sort the requests of a cell, leaving out the warm-up."""
     measured = tuple(each for each in records if each.invoke.phase is Phase.MEASURE)
     return MeasuredCell(
@@ -45,6 +50,7 @@ def measured_cell(records: Sequence[Record], info: CellInfo | None, options: Met
         duration_s=_duration_s(measured, info),
         info=info,
         options=options,
+        counted=counted,
     )
 
 

@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from harness.metrics.cache import cache_metrics
 from harness.metrics.cell import MeasuredCell, MetricOptions, measured_cell
 from harness.metrics.goodput import goodput_metrics
+from harness.metrics.intervals import interval_metrics
 from harness.metrics.latency import latency_metrics
 from harness.metrics.load import FailureGroup, failure_groups, load_metrics
 from harness.metrics.schedule import schedule_metrics
+from harness.metrics.speculation import speculation_metrics
+from harness.metrics.steady import steady_metrics
 from harness.metrics.throughput import throughput_metrics
 from harness.metrics.tokens import token_metrics
 from harness.records import CellInfo, Metric, Record
+from harness.stats.drafts import Drafts
 from workloads.plan import Json
 
 METRICS: Mapping[str, Callable[[MeasuredCell], tuple[Metric, ...]]] = {
@@ -22,8 +26,11 @@ METRICS: Mapping[str, Callable[[MeasuredCell], tuple[Metric, ...]]] = {
     "latency": latency_metrics,
     "tokens": token_metrics,
     "cache": cache_metrics,
+    "speculation": speculation_metrics,
     "load": load_metrics,
     "schedule": schedule_metrics,
+    "steady": steady_metrics,
+    "intervals": interval_metrics,
 }
 WHOLE_UNITS = frozenset({"requests", "tokens", "events", "connections"})
 
@@ -56,6 +63,7 @@ class CellSummary:
 
     def as_json(self) -> dict[str, Json]:
         """One flat object: what the cell is, then every metric by name."""
+        accepted = self.metric("acceptance_length")
         return {
             "cell": self.cell,
             "workload": self.workload,
@@ -67,6 +75,7 @@ class CellSummary:
             "cache_mode": self.cache_mode,
             "finished": self.finished,
             **{each.name: _number(each) for each in self.metrics},
+            "acceptance_source": None if accepted is None else accepted.note,
             "failures": [
                 {"reason": each.reason, "count": each.count, "example": each.example} for each in self.failures
             ],
@@ -83,12 +92,14 @@ def summarise_cell(
     workload: str | None = None,
     concurrency: int | None = None,
     warnings: Sequence[str] = (),
+    counted: Drafts | None = None,
 ) -> CellSummary:
     """Every metric of a cell from its records.
 
-    `workload` and `concurrency` describe an unfinished cell, whose `info` is None; `warnings` come before its own.
+    `workload` and `concurrency` describe an unfinished cell, whose `info` is None; `warnings` come before its own;
+    `counted` is the server's count of drafts over the measured requests.
     """
-    measured = measured_cell(records, info, options)
+    measured = measured_cell(records, info, options, counted)
     return CellSummary(
         cell=cell,
         workload=workload if info is None else info.workload,

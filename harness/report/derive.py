@@ -9,6 +9,7 @@ from pathlib import Path
 from harness.drive.lengths import LENGTHS
 from harness.metrics import CellSummary, MetricOptions, summarise_cell
 from harness.records import RoundPlan, RunInfo
+from harness.report.drafts import counted_in_cell
 from harness.report.warnings import history_warnings, run_warnings
 from harness.store import CellHistory, RunFolder, read_cell, write_derived
 from workloads.plan import Json
@@ -114,6 +115,7 @@ def _summarise(history: CellHistory, plan: RoundPlan | None, options: MetricOpti
         workload=None if plan is None else plan.generator,
         concurrency=None if plan is None else plan.concurrency,
         warnings=history_warnings(history),
+        counted=counted_in_cell(history.info),
     )
     if plan is None:
         return summary

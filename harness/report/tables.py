@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from harness.metrics import CellSummary
 from harness.metrics.distribution import percentile_word
 from harness.report.derive import RunSummary
-from harness.report.numbers import number, percent, run_letter, whole
+from harness.report.numbers import NOT_REPORTED, number, percent, run_letter, whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,11 +20,34 @@ UNFINISHED_MARK = "*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One metric in a table: its heading, its name in metrics.json and how it is shown."""
+    """One metric in a table: its heading, its name in metrics.json and how it is shown.
+
+    noted: the metric's note stands there instead of its value, under `name` in a frame.
+    """
 
     heading: str
     metric: str
     show: Callable[[float | None], str] = number
+    noted: bool = False
+
+    @property
+    def name(self) -> str:
+        """What a frame calls it."""
+        return f"{self.metric}_note" if self.noted else self.metric
+
+    def value(self, cell: CellSummary) -> Value:
+        """The unrounded value, or the note."""
+        if not self.noted:
+            return cell.value(self.metric)
+        metric = cell.metric(self.metric)
+        return None if metric is None else metric.note
+
+    def text(self, cell: CellSummary) -> str:
+        """What a reader sees; a dash for what there is not."""
+        if not self.noted:
+            return self.show(cell.value(self.metric))
+        note = self.value(cell)
+        return NOT_REPORTED if note is None else str(note)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +84,10 @@ def run_tables(runs: Sequence[RunSummary]) -> tuple[Table, ...]:
     """Throughput, harness health, latency and lengths of one or several runs."""
     percentiles = runs[0].percentiles if runs else ()
     goodput = any(run.info.goodput for run in runs)
+    drafting = any(cell.value("acceptance_length") is not None for run in runs for cell in run.cells)
     return (
         _table("throughput", "Throughput", runs, _throughput_columns(goodput)),
+        *((_table("speculation", "Speculation", runs, SPECULATION_COLUMNS),) if drafting else ()),
         _table("health", "The harness itself", runs, HEALTH_COLUMNS),
         _table("ttft_tpot", "Latency: TTFT and TPOT", runs, *_spreads(percentiles, ("ttft", "tpot"))),
         _table("itl_e2el", "Latency: ITL and E2E", runs, *_spreads(percentiles, ("itl", "e2el"))),
@@ -94,6 +119,11 @@ HEALTH_COLUMNS = (
     Column(heading="retries", metric="retries", show=whole),
     Column(heading="unparsed", metric="unparsed_events", show=whole),
 )
+SPECULATION_COLUMNS = (
+    Column(heading="acceptance length", metric="acceptance_length"),
+    Column(heading="drafts accepted", metric="draft_acceptance_rate", show=percent),
+    Column(heading="counted by", metric="acceptance_length", noted=True),
+)
 SPREAD_HEADINGS = {
     "ttft": ("TTFT ms", "ttft_ms"),
     "tpot": ("TPOT ms", "tpot_ms"),
@@ -111,13 +141,14 @@ def _throughput_columns(goodput: bool) -> tuple[Column, ...]:
         Column(heading="seconds", metric="duration"),
         Column(heading="req/s", metric="request_throughput"),
         Column(heading="out tok/s", metric="output_throughput"),
+        Column(heading="steady tok/s", metric="steady_output_throughput"),
         Column(heading="all tok/s", metric="total_token_throughput"),
         Column(heading="cached", metric="cached_share", show=percent),
         Column(heading="lag p99 ms", metric="loop_lag_p99_ms"),
     ]
     if goodput:
-        columns.insert(6, Column(heading="good req/s", metric="request_goodput"))
-        columns.insert(7, Column(heading="good", metric="good_share", show=percent))
+        columns.insert(7, Column(heading="good req/s", metric="request_goodput"))
+        columns.insert(8, Column(heading="good", metric="good_share", show=percent))
     return tuple(columns)
 
 
@@ -142,7 +173,7 @@ def _table(
     contexts = any(cell.context_tokens is not None for run in runs for cell in run.cells)
     lead = (*(["run"] if several else []), *(["context"] if contexts else []), load_word(runs))
     cells = [(run_letter(index), run, cell) for index, run in enumerate(runs) for cell in run.cells]
-    names = [column.metric for column in columns]
+    names = [column.name for column in columns]
     return Table(
         slug=slug,
         title=title,
@@ -152,7 +183,7 @@ def _table(
                 *([letter] if several else []),
                 *([whole(cell.context_tokens)] if contexts else []),
                 cell_label(cell),
-                *(column.show(cell.value(column.metric)) for column in columns),
+                *(column.text(cell) for column in columns),
             )
             for letter, _, cell in cells
         ),
@@ -166,7 +197,7 @@ def _table(
                 cell.context_tokens,
                 cell.arrivals,
                 str(cell.finished).lower(),
-                *(cell.value(name) for name in names),
+                *(column.value(cell) for column in columns),
             )
             for _, run, cell in cells
         ),

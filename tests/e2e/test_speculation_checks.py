@@ -39,3 +39,10 @@ def test_split_usage_in_streams_fails(tmp_path: Path) -> None:
         result = check("stream", base_url, tmp_path)
     assert result.returncode == 1, result.stderr
     assert "different usage objects" in str(verdict(result)["reason"])
+
+
+def test_acceptance_of_a_healthy_engine_passes(drafting: str, tmp_path: Path) -> None:
+    result = check("mtp", drafting, tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    found = verdict(result)
+    assert found["status"] == "pass" and "by counters" in str(found["reason"])

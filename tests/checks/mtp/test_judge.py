@@ -1,0 +1,162 @@
+"""The judge on hand-written histories: passing, failing, undecidable, empty, with fields missing, zero against None."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from harness.checks.history import Capabilities, CheckHistory
+from harness.checks.mtp.judge import judge
+from harness.checks.verdict import Status, Verdict
+from tests.checks.mtp.histories import Shot, halved_on, history, shots, watched
+from workloads.mtp import COLD, HIT
+from workloads.plan import Json
+
+
+def acceptance_length(verdict: Verdict, group: str) -> float:
+    table = verdict.details["acceptance"]
+    assert isinstance(table, Mapping)
+    row = table[group]
+    assert isinstance(row, Mapping)
+    return float(str(row["acceptance_length"]))
+
+
+def test_accounts_that_add_up_pass_with_an_interval_and_their_source() -> None:
+    verdict = judge(history(shots()))
+    assert verdict.status is Status.PASS, verdict.reason
+    assert "by counters" in verdict.reason and "hits accept 100%" in verdict.reason
+    assert verdict.examined == verdict.eligible == 40
+
+
+def test_classes_are_told_apart() -> None:
+    verdict = judge(history(shots()))
+    assert acceptance_length(verdict, "random, cold") < acceptance_length(verdict, "copy, cold")
+
+
+@pytest.mark.parametrize(
+    ("counters", "fields", "source"), [(True, True, "counters"), (False, True, "the answers' own fields")]
+)
+def test_the_best_source_is_named(counters: bool, fields: bool, source: str) -> None:
+    assert judge(history(shots(), counters=counters, fields=fields)).details["source"] == source
+
+
+def test_stream_events_are_the_last_resort() -> None:
+    asked = shots(
+        change=lambda shot: replace(shot, events=(1, *[1 + n for n, c in enumerate(shot.by_depth) for _ in range(c)]))
+    )
+    verdict = judge(history(asked, counters=False, fields=False))
+    assert verdict.status is Status.PASS and verdict.details["source"] == "stream events"
+    both = judge(history(shots()))
+    assert verdict.reason.split("(")[0] == both.reason.split("(")[0]
+
+
+@pytest.mark.parametrize("events", [(1,) * 30, (1, 25, 25), None])
+def test_events_of_one_token_or_of_many_steps_leave_it_unknown(events: tuple[int, ...] | None) -> None:
+    asked = shots(change=lambda shot: replace(shot, events=events))
+    verdict = judge(history(asked, counters=False, fields=False))
+    assert verdict.status is Status.INCONCLUSIVE and "UNKNOWN" in verdict.reason
+
+
+def test_an_empty_history_is_undecided() -> None:
+    verdict = judge(history([]))
+    assert verdict.status is Status.INCONCLUSIVE and verdict.examined == 0
+
+
+def test_a_server_without_drafts_is_not_judged_unless_they_are_required() -> None:
+    silent = history(shots(), counters=False, fields=False, speculation=False)
+    assert judge(silent).status is Status.NOT_APPLICABLE
+    required = judge(replace(silent, required=frozenset({"speculation"})))
+    assert required.status is Status.INCONCLUSIVE
+
+
+def test_no_rejection_is_no_pass() -> None:
+    perfect = shots(change=lambda shot: replace(shot, by_depth=(0, 0, 0, 20)))
+    verdict = judge(history(perfect))
+    assert verdict.status is Status.INCONCLUSIVE and "no draft was ever rejected" in verdict.reason
+
+
+def test_nothing_accepted_at_all_is_a_zero_not_an_absence() -> None:
+    verdict = judge(history(shots(change=lambda shot: replace(shot, by_depth=(20, 0, 0, 0)))))
+    assert verdict.status is Status.PASS and verdict.reason.startswith("acceptance length 1.00")
+
+
+@pytest.mark.parametrize(
+    ("reported", "rule"),
+    [
+        ({"num_accepted_draft_tokens": 99}, "range"),
+        ({"num_accepted_draft_tokens": 61, "num_draft_tokens": 90}, "acceptance length above k + 1"),
+        ({"acceptance_histogram": [1, 1, 1, 1]}, "histogram"),
+        ({"num_spec_steps": 19}, "two accounts"),
+        ({"num_accepted_draft_tokens": -1}, "range"),
+    ],
+)
+def test_a_broken_identity_fails(reported: dict[str, Json], rule: str) -> None:
+    asked = shots()
+    asked[3] = replace(asked[3], reported=reported)
+    verdict = judge(history(asked))
+    assert verdict.status is Status.FAIL and rule in str(verdict.details["identities_broken"])
+    assert verdict.evidence[0].request_ids == ("q3",)
+
+
+def test_drafts_counted_past_the_end_fail_and_one_that_ends_an_answer_does_not() -> None:
+    asked = shots()
+    ended = [*asked[:3], replace(asked[3], tokens=asked[3].completion - 1), *asked[4:]]
+    assert judge(history(ended)).status is Status.PASS
+    past = [*asked[:3], replace(asked[3], tokens=asked[3].completion - 2), *asked[4:]]
+    verdict = judge(history(past))
+    assert verdict.status is Status.FAIL and "counted past the end" in verdict.reason
+
+
+def test_steps_without_drafts_are_forgiven() -> None:
+    assert judge(history(shots(change=lambda shot: replace(shot, tokens=shot.completion + 4)))).status is Status.PASS
+
+
+@pytest.mark.parametrize(
+    ("looks", "late"),
+    [([(0, 40), (0, 80), (0, 120), (60, 160)], True), ([(10, 40), (20, 80), (40, 120), (60, 160)], False),
+     ([(0, 40), (60, 160)], False)],
+)  # fmt: skip
+def test_counting_at_the_end_only_fails_where_it_was_seen(looks: list[tuple[int, int]], late: bool) -> None:
+    answer, samples = watched(looks)
+    base = history(shots())
+    seen = CheckHistory(
+        answers=(answer, *base.answers), counters=tuple(samples), capabilities=Capabilities(engine="vllm")
+    )
+    assert (judge(seen).status is Status.FAIL) is late
+    assert judge(replace(seen, capabilities=Capabilities(engine="sglang"))).status is not Status.FAIL
+
+
+def test_hits_that_accept_less_ask_for_fresh_prompts_and_fail_if_those_do_too() -> None:
+    first = judge(history(shots(change=halved_on(HIT))))
+    assert first.status is Status.SUSPECT and first.follow_up is not None
+    fresh = shots(change=halved_on(HIT), cell="mtp-r1", seed=2)
+    assert judge(history([*shots(change=halved_on(HIT)), *fresh], rounds=2)).status is Status.FAIL
+    healthy = shots(cell="mtp-r1", seed=2)
+    assert judge(history([*shots(change=halved_on(HIT)), *healthy], rounds=2)).status is Status.SUSPECT
+
+
+def test_hits_without_any_cached_token_are_not_a_contrast() -> None:
+    def unreported(shot: Shot) -> Shot:
+        return replace(halved_on(HIT)(shot), cached=None)
+
+    verdict = judge(history(shots(change=unreported)))
+    assert verdict.status is Status.PASS and "untested" in verdict.reason
+
+
+def test_less_than_the_baseline_on_the_same_prompts_fails() -> None:
+    lower = shots(change=lambda shot: halved_on(HIT)(halved_on(COLD)(shot)))
+    verdict = judge(history(lower, baseline=history(shots())))
+    assert verdict.status is Status.FAIL and "baseline" in verdict.reason
+    assert judge(history(shots(), baseline=history(lower))).status is Status.PASS
+
+
+def test_less_than_what_was_published_is_suspect_at_most() -> None:
+    assert judge(history(shots(), expected_acceptance=3.9)).status is Status.SUSPECT
+    assert judge(history(shots(), expected_acceptance=2.13)).status is Status.PASS
+
+
+def test_second_drafts_that_are_never_accepted_are_suspect() -> None:
+    verdict = judge(history(shots(change=lambda shot: replace(shot, by_depth=(8, 12, 0, 0)))))
+    assert verdict.status is Status.SUSPECT and "second ones" in verdict.reason

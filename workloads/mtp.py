@@ -1,0 +1,199 @@
+"""What has to be asked to know how many drafts are accepted: classes of content, cold and hit, later turns, deep texts.
+
+Requests go one after the other, with the server's counters read after each. Labels: `content` (the class), `arm`, and
+`pair`, which the arms of one text have in common. All texts are made by this package under its own licence.
+"""
+
+from __future__ import annotations
+
+import random
+import string
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from workloads.classes import CLASSES
+from workloads.material import Material
+from workloads.phases import Past
+from workloads.plan import Ask, Json, Scrape, Sleep, Step, TextPrompt
+from workloads.text import cut_to_tokens, paragraphs, seeded
+from workloads.waves import Wave, Waves
+
+NAME = "mtp"
+VERSION = 1
+COLD, HIT, LATER, STOPPED, DEEP, WATCHED = "cold", "hit", "later", "stopped", "deep", "watched"
+# Arms that serve identities alone: their lengths are no property of the content.
+LEFT_OUT = frozenset({STOPPED, WATCHED})
+WATCHED_TOKENS = 384
+WATCH_NS = 60_000_000
+WATCHES = 12
+OPENING_CHARS = 64
+FEWEST_IDS = 8
+
+
+def _random_letters(rng: random.Random, chars: int) -> str:
+    words = ("".join(rng.choices(string.ascii_lowercase, k=rng.randint(2, 9))) for _ in range(chars // 3 + 1))
+    return " ".join(words)[: max(1, chars)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """One class: text of at least so many characters, and what follows it in the prompt."""
+
+    make: Callable[[random.Random, int], str]
+    ending: Callable[[str], str]
+
+
+def _as_it_is(text: str) -> str:
+    return ""
+
+
+def _copy(text: str) -> str:
+    """An instruction, and the start of the copy, so that a model without instructions goes on with it too."""
+    return f"\n\nThe same text once more, word for word:\n\n{text[:OPENING_CHARS]}"
+
+
+# From hard to draft to easy.
+CONTENTS: Mapping[str, Content] = {
+    "random": Content(make=_random_letters, ending=_as_it_is),
+    "identifiers": Content(make=CLASSES["identifiers"][0], ending=_as_it_is),
+    "prose": Content(make=paragraphs, ending=_as_it_is),
+    "code": Content(make=CLASSES["code"][0], ending=_as_it_is),
+    "copy": Content(make=paragraphs, ending=_copy),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MtpOptions:
+    """Sizes of a plan.
+
+    name: what prompts of this round are called. prompts: of each class. tokens: of a text; deep_tokens: of a deep one.
+    fields: of every request, for the server's own account of drafts.
+    """
+
+    name: str = "r0"
+    prompts: int = 8
+    tokens: int = 192
+    deep_tokens: int = 720
+    output_tokens: int = 64
+    fields: Mapping[str, Json] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.prompts < 1 or self.tokens < 1 or self.deep_tokens <= self.tokens:
+            raise ValueError("at least 1 prompt of each class, and deep ones longer than the others")
+
+
+def mtp(material: Material, options: MtpOptions) -> Waves:
+    """The plan: every text cold and at once again, every second one with a later turn, ends amid drafts, deep texts."""
+    return Waves(
+        name=NAME,
+        version=VERSION,
+        phases=(
+            lambda past: tuple(_texts(material, options)),
+            lambda past: tuple(_later(material, options, past)),
+            lambda past: tuple(_stopped(options, past)),
+            lambda past: tuple(_deep(material, options)),
+            lambda past: _watched(material, options),
+        ),
+        parameters={
+            "seed": material.seed,
+            "name": options.name,
+            "classes": list(CONTENTS),
+            "prompts": options.prompts,
+            "tokens": options.tokens,
+            "deep_tokens": options.deep_tokens,
+            "output_tokens": options.output_tokens,
+            "fields": options.fields,
+        },
+    )
+
+
+def _texts(material: Material, options: MtpOptions) -> Iterator[Wave]:
+    """Classes take turns, so that a drift of the server falls on all of them."""
+    yield (Scrape(key=f"{options.name}/before"),)
+    for index in range(options.prompts):
+        for content in CONTENTS:
+            text = _text(material, options, content, index, options.tokens)
+            for arm in (COLD, HIT):
+                yield from _asked(options, content, index, arm, text, options.tokens)
+
+
+def _later(material: Material, options: MtpOptions, past: Past) -> Iterator[Wave]:
+    """The text with its own answer and more of the same kind after it; nothing where no text came."""
+    for index in range(0, options.prompts, 2):
+        for content in CONTENTS:
+            cold = past.seen.get(_key(options, content, index, COLD))
+            if cold is None or cold.text is None:
+                continue
+            text = _text(material, options, content, index, options.tokens)
+            more = _text(material, options, content, index + options.prompts, options.tokens // 2)
+            length = options.tokens + options.output_tokens + options.tokens // 2
+            yield from _asked(options, content, index, LATER, f"{text}{cold.text}\n\n{more}", length)
+
+
+def _stopped(options: MtpOptions, past: Past) -> Iterator[Wave]:
+    """The text again, to end on a token from the middle of its own answer, where drafts may already go on.
+
+    Nothing where the server gives no token ids.
+    """
+    for cold in [ask for ask in past.asks if ask.arm == COLD]:
+        seen = past.seen.get(cold.key)
+        ids = seen.token_ids if seen is not None else None
+        if ids is None or len(ids) < FEWEST_IDS:
+            continue
+        parameters: Mapping[str, Json] = {**cold.parameters, "stop_token_ids": [ids[len(ids) // 2]]}
+        labels = {**cold.labels, "arm": STOPPED}
+        ask = replace(cold, key=f"{cold.session}/{STOPPED}", arm=STOPPED, parameters=parameters, labels=labels)
+        yield (ask,)
+        yield (Scrape(key=f"{ask.key}/counters"),)
+
+
+def _deep(material: Material, options: MtpOptions) -> Iterator[Wave]:
+    for index in range(0, options.prompts, 2):
+        for content in CONTENTS:
+            number = index + 2 * options.prompts
+            text = _text(material, options, content, number, options.deep_tokens)
+            for arm in (DEEP, HIT):
+                yield from _asked(options, content, number, arm, text, options.deep_tokens)
+
+
+def _watched(material: Material, options: MtpOptions) -> tuple[Wave, ...]:
+    """One long answer with the counters read while it comes."""
+    text = _text(material, options, "prose", 3 * options.prompts, options.tokens)
+    ask = _ask(options, "prose", 0, WATCHED, text, options.tokens, WATCHED_TOKENS)
+    looks: list[Step] = []
+    for number in range(WATCHES):
+        looks += [Sleep(key=f"{ask.key}/wait{number}", duration_ns=WATCH_NS), Scrape(key=f"{ask.key}/look{number}")]
+    return ((ask, *looks), (Scrape(key=f"{ask.key}/after"),))
+
+
+def _text(material: Material, options: MtpOptions, content: str, index: int, tokens: int) -> str:
+    """A text that nothing else begins like; only a copy has an ending."""
+    kind = CONTENTS[content]
+    rng = seeded(material.seed, NAME, options.name, content, index)
+    opening = f"{rng.getrandbits(40):010x} "
+    text = cut_to_tokens(lambda chars: opening + kind.make(rng, chars), tokens, material.count)
+    return text + kind.ending(text)
+
+
+def _asked(options: MtpOptions, content: str, index: int, arm: str, text: str, tokens: int) -> Iterator[Wave]:
+    ask = _ask(options, content, index, arm, text, tokens, options.output_tokens)
+    yield (ask,)
+    yield (Scrape(key=f"{ask.key}/counters"),)
+
+
+def _ask(options: MtpOptions, content: str, index: int, arm: str, text: str, tokens: int, output_tokens: int) -> Ask:
+    pair = f"{options.name}/{content}{index}"
+    return Ask(
+        key=_key(options, content, index, arm),
+        prompt=TextPrompt(text=text),
+        max_tokens=output_tokens,
+        session=pair,
+        arm=arm,
+        expected_prompt_tokens=tokens,
+        parameters=options.fields,
+        labels={"content": content, "arm": arm, "pair": pair},
+    )
+
+
+def _key(options: MtpOptions, content: str, index: int, arm: str) -> str:
+    return f"{options.name}/{content}{index}/{arm}"
