@@ -20,12 +20,13 @@ RUN_SHARE = 0.9
 
 
 class Garbage(StrEnum):
-    """NOT_A_NUMBER, IMPOSSIBLE: never right. BROKEN_TEXT, ONE_TOKEN: a small model may come to it by itself."""
+    """NOT_A_NUMBER, IMPOSSIBLE: never right. The others a small model may come to by itself, though not everywhere."""
 
     NOT_A_NUMBER = "a log-probability is not a number"
     IMPOSSIBLE = "probabilities above 1"
     BROKEN_TEXT = "broken characters"
     ONE_TOKEN = "one token again and again"
+    EMPTY = "nothing before the end token"
 
 
 CERTAIN = frozenset({Garbage.NOT_A_NUMBER, Garbage.IMPOSSIBLE})
@@ -38,6 +39,8 @@ def garbage(answer: Answer) -> Garbage | None:
         return Garbage.NOT_A_NUMBER
     if any(_impossible(position) for position in logprobs):
         return Garbage.IMPOSSIBLE
+    if _empty(answer):
+        return Garbage.EMPTY
     text = answer.record.complete.text
     # A character cut by the token limit is no fault.
     body = "" if text is None else text.rstrip(REPLACEMENT)
@@ -47,10 +50,19 @@ def garbage(answer: Answer) -> Garbage | None:
 
 
 def repeated_token(answer: Answer) -> str | None:
-    """The token (or character, where tokens are not known) that an answer of one token repeats."""
+    """The token (or character, where tokens are not known) that an answer repeats; nothing, for an empty one."""
+    if _empty(answer):
+        return ""
     text = answer.record.complete.text
     units = _units(answer, answer.logprobs if answer.logprobs is not None else (), "" if text is None else text)
     return str(units[-1]) if _one_token(units) else None
+
+
+def _empty(answer: Answer) -> bool:
+    """Whether the model ended at once; an answer of reasoning or tool calls has no text either."""
+    done = answer.record.complete
+    said = (done.text, done.reasoning, done.tool_calls)
+    return done.finish_reason == "stop" and not any(said) and done.output_tokens in (0, 1)
 
 
 def _not_a_number(position: TokenLogprob) -> bool:

@@ -46,3 +46,9 @@ def test_acceptance_of_a_healthy_engine_passes(drafting: str, tmp_path: Path) ->
     assert result.returncode == 0, result.stdout + result.stderr
     found = verdict(result)
     assert found["status"] == "pass" and "by counters" in str(found["reason"])
+
+
+def test_a_healthy_engine_is_after_load_as_it_was_before(drafting: str, tmp_path: Path) -> None:
+    result = check("heartbeat", drafting, tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert verdict(result)["status"] == "pass"

@@ -19,6 +19,8 @@ FEWEST_WRONG_PROBES = 2
 FEWEST_CERTAIN = 2
 LARGEST_NOISE = 0.25
 LOAD_SHARE = 0.5
+# Prompts of all lengths that end at once, or in one token again and again, are no model's answers.
+DEAD_SHARE, FEWEST_DEAD = 0.75, 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,8 @@ def judge(history: CheckHistory) -> Verdict:
         signs = dict.fromkeys(str(garbage(answer)) for answer in found.certain)
         reason = f"{len(found.certain)} answers are garbage: {', '.join(signs)}"
         return _verdict(found, Status.FAIL, reason, [_shown(answer) for answer in found.certain])
+    if (dead := _dead_battery(found)) is not None:
+        return dead
     if found.sticky:
         probes = {(beat.probe, beat.salted) for beat in found.sticky}
         reason = f"{len(probes)} probes stay wrong: {found.sticky[0].evidence().text}"
@@ -67,6 +71,18 @@ def judge(history: CheckHistory) -> Verdict:
     if found.wrong:
         return _once(found)
     return _undecided(found) or _sound(found)
+
+
+def _dead_battery(found: _Findings) -> Verdict | None:
+    """A battery in which nearly every prompt gets degenerate answers, whatever came before."""
+    for phase, answers in by_phase(found.history).items():
+        asked = {str(answer.record.invoke.labels.get("probe")) for answer in answers}
+        broken = [answer for answer in answers if garbage(answer) is not None]
+        probes = {str(answer.record.invoke.labels.get("probe")) for answer in broken}
+        if phase != LOAD and len(probes) >= max(FEWEST_DEAD, DEAD_SHARE * len(asked)):
+            reason = f"{len(probes)} of {len(asked)} prompts get degenerate answers {phase} load: {garbage(broken[0])}"
+            return _verdict(found, Status.FAIL, reason, [_shown(answer) for answer in broken])
+    return None
 
 
 def _find(history: CheckHistory) -> _Findings:

@@ -36,6 +36,8 @@ class Shot:
     nan: bool = False
     logprobs: bool = True
     text: str = "as ever"
+    finish: str = "length"
+    tokens: int = POSITIONS
 
 
 Change = Callable[[Shot], Shot]
@@ -67,6 +69,8 @@ def _answer(number: int, shot: Shot) -> Answer:
         outcome=Outcome.UNKNOWN if shot.lost else Outcome.OK,
         error=error,
         text=None if shot.lost else shot.text,
+        finish_reason=shot.finish,
+        output_tokens=shot.tokens,
         usage=Usage(prompt_tokens=100, completion_tokens=POSITIONS, cached_tokens=shot.cached),
     )
     logprobs = _positions(shot) if shot.logprobs and not shot.lost else None
@@ -160,6 +164,16 @@ def test_two_answers_that_are_not_a_number_fail_wherever_they_come() -> None:
         lambda shot: replace(shot, nan=(shot.phase, shot.probe, shot.repeat, shot.salted) == (AFTER, 1, 0, True))
     )
     assert judge(one).status is Status.PASS
+
+
+def test_a_server_that_was_dead_before_load_already_fails() -> None:
+    def dead(shot: Shot) -> Shot:
+        return replace(shot, text="", finish="stop", tokens=1, logprobs=False)
+
+    verdict = judge(history(dead))
+    assert verdict.status is Status.FAIL and "nothing before the end token" in verdict.reason
+    few = history(lambda shot: dead(shot) if shot.probe < 2 else shot)
+    assert judge(few).status is Status.PASS
 
 
 def test_a_hit_is_held_against_hits_alone() -> None:
