@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -31,6 +32,19 @@ def run_ling_bench(
         text=True,
         timeout=timeout_s,
         check=False,
+    )
+
+
+def start_ling_bench(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
+    """Start one command that the test will interrupt; Ctrl-C reaches it even where the tests run in the background."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "harness.cli.main", *arguments],
+        cwd=cwd,
+        env=clean_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 

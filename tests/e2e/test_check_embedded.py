@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.commands import clean_environment, engine, lines, run_ling_bench
+from tests.e2e.commands import clean_environment, engine, lines, run_ling_bench, start_ling_bench
 
 
 @pytest.fixture(scope="module")
@@ -115,10 +115,7 @@ def test_ctrl_c_keeps_what_was_asked_and_it_can_be_judged(workplace: Path) -> No
     folder = workplace / "interrupted"
     folder.mkdir()
     with engine() as url:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "harness.cli.main", "check", "cached-tokens", "--base-url", url],
-            cwd=folder, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        process = start_ling_bench("check", "cached-tokens", "--base-url", url, cwd=folder)
         deadline_s = time.monotonic() + 60
         while not list(folder.glob("results/*/cached-tokens-r0/raw/*")) and time.monotonic() < deadline_s:
             time.sleep(0.05)

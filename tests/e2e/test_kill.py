@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -13,25 +12,14 @@ import pytest
 
 from harness.records import Outcome
 from harness.store import RunFolder, read_cell
-from tests.e2e.commands import clean_environment, engine, lines, run_ling_bench
+from tests.e2e.commands import engine, lines, run_ling_bench, start_ling_bench
 
 LEVELS = "2,4"
 ARGUMENTS = ("--num-prompts", "24", "--dataset-name", "random", "--random-input-len", "96", "--random-output-len", "8")
 
 
-def start(url: str, cwd: Path) -> subprocess.Popen[bytes]:
-    command = [
-        sys.executable,
-        "-m",
-        "harness.cli.main",
-        "sweep",
-        "--base-url",
-        url,
-        "--concurrency",
-        LEVELS,
-        *ARGUMENTS,
-    ]
-    return subprocess.Popen(command, cwd=cwd, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+def start(url: str, cwd: Path) -> subprocess.Popen[str]:
+    return start_ling_bench("sweep", "--base-url", url, "--concurrency", LEVELS, *ARGUMENTS, cwd=cwd)
 
 
 def wait_for_run(folder: Path) -> None:
@@ -40,7 +28,7 @@ def wait_for_run(folder: Path) -> None:
         time.sleep(0.01)
 
 
-def kill_after(process: subprocess.Popen[bytes], folder: Path, delay_s: float) -> None:
+def kill_after(process: subprocess.Popen[str], folder: Path, delay_s: float) -> None:
     """Kill `delay_s` after the run folder has appeared, so that every phase of a run is met."""
     wait_for_run(folder)
     time.sleep(delay_s)
@@ -108,7 +96,7 @@ def test_ctrl_c_exits_130_and_leaves_a_run_to_complete(tmp_path: Path) -> None:
         _, err = process.communicate(timeout=30)
         assert process.returncode == 130, err
         (path,) = tmp_path.glob("results/*")
-        assert f"ling-bench sweep --resume results/{path.name}" in err.decode() and b"Traceback" not in err
+        assert f"ling-bench sweep --resume results/{path.name}" in err and "Traceback" not in err
         assert run_ling_bench("report", str(path), cwd=tmp_path).returncode == 0
         with RunFolder.open(path) as run:
             assert not run.aborted_cells() and all(not read_cell(run, cell).gap for cell in run.cells())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import sys
 import threading
@@ -149,10 +150,14 @@ async def _listen(runner: web.AppRunner, host: str, port: int) -> str:
 
 
 def _watch_stdin(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    """Stops the server when standard input ends, which it does when the parent dies."""
+    """Stops the server when standard input ends, which it does when the parent dies.
+
+    The descriptor is read directly: a daemon thread inside sys.stdin's buffer would break the interpreter's exit.
+    """
+    descriptor = sys.stdin.fileno()
 
     def watch() -> None:
-        while sys.stdin.buffer.read(4096):
+        while os.read(descriptor, 4096):
             pass
         if not loop.is_closed():
             loop.call_soon_threadsafe(stop.set)
