@@ -93,7 +93,7 @@ def _request(given: Mapping[str, object], sides: tuple[SideOptions, ...]) -> Due
         notes=noted,
         result_dir=result_dir,
         dry_run=given["dry_run"] is True,
-        argv=tuple(sys.argv),
+        argv=tuple(sys.argv[1:]),
     )
 
 
