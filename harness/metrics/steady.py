@@ -1,8 +1,9 @@
 """The steady part of a cell: where warming up has ended, and the throughput from there on.
 
 MSER-5 (White, 1997): of a series of means of five, the truncation point that makes the standard error of the rest
-smallest; it is looked for in the first half, and the half itself means that the series has not settled. Truncation is taken of throughput and TTFT a
-second, and the cached share has to be flat from there on, because a cache that still fills is not steady.
+smallest. It is looked for in the first half; if it is the half itself, or a later point is far better, the series has
+not settled. Truncation is taken of throughput and TTFT a second; from there on throughput must not change any more, nor
+the cached share, because a cache that still fills is not steady.
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ MSER_BATCH = 5
 FEWEST_BINS = 40
 FEWEST_BATCHES = 8
 FLAT_SHARE = 0.05
+# Differences below this share of the mean are no sign of warming up.
+NOISE_SHARE = 0.02
+# A later truncation point this much better, by the square of its standard error, shows that the series had not settled.
+FAR_BETTER = 0.25
+LATE_PART, LATE_CHANGE = 0.2, 0.3
 F64 = npt.NDArray[np.float64]
 
 
@@ -41,9 +47,12 @@ def mser5(series: F64) -> int | None:
     if batches < FEWEST_BATCHES:
         return None
     means = series[: batches * MSER_BATCH].reshape(batches, MSER_BATCH).mean(axis=1)
-    errors = [float(np.var(means[cut:])) / (batches - cut) for cut in range(batches // 2 + 1)]
-    best = int(np.argmin(errors))
-    return None if best == batches // 2 else best * MSER_BATCH
+    floor = (NOISE_SHARE * float(np.abs(means).mean())) ** 2
+    last = batches - MSER_BATCH
+    errors = [(float(np.var(means[cut:])) + floor) / (batches - cut) for cut in range(max(last, batches // 2) + 1)]
+    best = int(np.argmin(errors[: batches // 2 + 1]))
+    settled = best < batches // 2 and min(errors) > FAR_BETTER * errors[best]
+    return best * MSER_BATCH if settled else None
 
 
 def steady_window(cell: MeasuredCell) -> SteadyWindow:
@@ -61,6 +70,8 @@ def steady_window(cell: MeasuredCell) -> SteadyWindow:
     if len(known) < len(cuts):
         return SteadyWindow(start_s=None, end_s=None, why_none="throughput or TTFT had not settled by half time")
     start_s = max(known) * width_s
+    if _changes_late(_token_series(cell, bins, width_s)[max(known) :]):
+        return SteadyWindow(start_s=None, end_s=None, why_none="throughput changed in the last part of the cell")
     if not _cached_share_is_flat(cell, start_s, end_s):
         return SteadyWindow(start_s=None, end_s=None, why_none="the cached share was still changing")
     return SteadyWindow(start_s=start_s, end_s=end_s)
@@ -126,6 +137,13 @@ def _ttft_series(cell: MeasuredCell, bins: int, width_s: float) -> F64:
         before = series[-1] if series else float(np.median(next(iter(found.values()), [0.0])))
         series.append(float(np.median(found[at])) if at in found else before)
     return np.array(series)
+
+
+def _changes_late(series: F64) -> bool:
+    """Whether the mean of the last part differs from that of the rest by more than LATE_CHANGE of it."""
+    cut = round((1 - LATE_PART) * len(series))
+    before, after = float(series[:cut].mean()), float(series[cut:].mean())
+    return abs(after - before) > LATE_CHANGE * before
 
 
 def _cached_share_is_flat(cell: MeasuredCell, start_s: float, end_s: float) -> bool:

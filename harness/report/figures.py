@@ -107,15 +107,29 @@ def tokens_over_time(runs: Sequence[RunData]) -> Drawing:
     """Output tokens per second over the time of each cell, a panel per cell."""
     title = "Output tokens over time"
     word = load_word([run.summary for run in runs])
+    cells = [cell for run in runs for cell in run.summary.cells]
     streams = [(f"{word} {key}", *_token_stream(history)) for key, history in _histories(runs)]
     figure, panels = style.new_panels(title, max(len(streams), 1))
-    for axes, (key, times_s, tokens) in zip(panels, streams, strict=False):
+    for axes, (key, times_s, tokens), cell in zip(panels, streams, cells, strict=False):
         _draw_stream(axes, key, times_s, tokens)
+        _mark_steady(axes, cell)
     if not streams:
         style.say_empty(panels[0], "no cells")
     panels[-1].set_xlabel("seconds since the first measured request")
-    words = "output tokens per second as each cell went on"
+    words = "output tokens per second as each cell went on, its steady window shaded"
     return Drawing(slug="tokens_over_time", title=title, words=words, figure=figure)
+
+
+def _mark_steady(axes: Axes, cell: CellSummary) -> None:
+    """Shade the steady window with its throughput, or say that there is none."""
+    start_s, end_s = cell.value("steady_start"), cell.value("steady_end")
+    throughput = cell.value("steady_output_throughput")
+    if start_s is None or end_s is None or throughput is None:
+        axes.set_title("no steady window", loc="right", fontsize=9, fontweight="normal", color="#666666")
+        return
+    axes.axvspan(start_s, end_s, color=style.COLOURS[2], alpha=0.12, linewidth=0)
+    axes.hlines(throughput, start_s, end_s, color=style.COLOURS[2], linestyle="--", linewidth=1.2)
+    axes.set_title(f"steady: {throughput:,.0f}/s", loc="right", fontsize=9, fontweight="normal")
 
 
 def _draw_stream(axes: Axes, key: str, times_s: npt.NDArray[np.float64], tokens: npt.NDArray[np.float64]) -> None:

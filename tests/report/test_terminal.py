@@ -18,7 +18,7 @@ def test_the_target_comes_first_and_every_level_has_its_row(tmp_path: Path) -> N
     lines = lines_of(write_run(tmp_path))
     assert lines[0] == "target  http://127.0.0.1:8000 (option), model tiny"
     for level in ("1", "8", "32"):
-        assert sum(line.split()[:1] == [level] for line in lines) == 4
+        assert sum(line.split()[:1] == [level] for line in lines) == 5
 
 
 def test_goodput_is_shown_only_when_it_was_asked_for(tmp_path: Path) -> None:
