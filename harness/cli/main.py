@@ -42,6 +42,11 @@ COMMANDS = {
         target="harness.cli.workload:workload",
         summary="List, show, describe, export and fit what may be asked.",
     ),
+    "selftest": CommandEntry(
+        section="Verify",
+        target="harness.cli.selftest:selftest",
+        summary="Plant known faults in the embedded engine and see which checks find them.",
+    ),
     "memory": CommandEntry(
         section="Plan",
         target="harness.cli.memory:memory",

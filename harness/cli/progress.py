@@ -29,11 +29,12 @@ def round_of(spec: CellSpec) -> str:
 class CellProgress:
     """Measured requests done, tokens per second, failures and time left of the cell that is running.
 
-    name_of: what a cell is called; by its load level unless told.
+    name_of: what a cell is called; by its load level unless told. silent: it says nothing.
     """
 
-    def __init__(self, name_of: Callable[[CellSpec], str] = _level_of) -> None:
+    def __init__(self, name_of: Callable[[CellSpec], str] = _level_of, *, silent: bool = False) -> None:
         self._name_of = name_of
+        self._silent = silent
         self._bar: tqdm[Never] | None = None
         self._level = ""
         self._total: int | None = None
@@ -45,7 +46,7 @@ class CellProgress:
         self._total = requests
         self._started_s = self._told_s = time.monotonic()
         self._done = self._failed = self._tokens = 0
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and not self._silent:
             self._bar = tqdm(total=requests, desc=self._level, unit="req", leave=False, dynamic_ncols=True)
 
     def request_finished(self, invoke: Invoke, complete: Complete) -> None:
@@ -57,7 +58,7 @@ class CellProgress:
         if self._bar is not None:
             self._bar.update(1)
             self._bar.set_postfix_str(self._rates(), refresh=False)
-        elif time.monotonic() - self._told_s >= PLAIN_INTERVAL_S:
+        elif not self._silent and time.monotonic() - self._told_s >= PLAIN_INTERVAL_S:
             self._told_s = time.monotonic()
             click.echo(f"{self._level}: {self._counts()}, {self._rates()}{self._time_left()}", err=True)
 
@@ -65,6 +66,8 @@ class CellProgress:
         if self._bar is not None:
             self._bar.close()
             self._bar = None
+        if self._silent:
+            return
         elapsed_s = time.monotonic() - self._started_s
         click.echo(f"{self._level}: {self._counts()} in {elapsed_s:.1f} s, {self._rates()}", err=True)
 

@@ -14,7 +14,7 @@ from harness.report.tables import Table, run_tables
 from harness.store import RunFolder
 
 # Rounds of a check are asked one by one: their throughput means nothing, and their verdicts say the rest.
-CHECK_COMMAND = "check"
+CHECK_COMMANDS = frozenset({"check", "selftest"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ def build_report(runs: Sequence[Path], out_dir: Path, percentiles: Sequence[floa
     loaded = [_derived(path, percentiles) for path in runs]
     summaries = [each.summary for each in loaded]
     out_dir.mkdir(parents=True, exist_ok=True)
-    measured = [each for each in loaded if each.summary.info.command != CHECK_COMMAND]
+    measured = [each for each in loaded if each.summary.info.command not in CHECK_COMMANDS]
     tables = run_tables([each.summary for each in measured]) if measured else ()
     drawings = draw_all(measured) if measured else []
     figures = [path for drawing in drawings for path in write_figure(drawing, out_dir)]

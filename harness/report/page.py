@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from harness.records import RunInfo
 from harness.report.derive import RunSummary
 from harness.report.numbers import run_letter
+from harness.report.selftest import MatrixView, matrix_view, read_matrix
 from harness.report.tables import Table, cell_label
 from harness.report.verdicts import VerdictView, read_judgements, views
 from workloads.plan import Json
@@ -44,6 +45,7 @@ class RunFacts:
     warnings: tuple[str, ...]
     failures: tuple[str, ...]
     verdicts: tuple[VerdictView, ...]
+    matrix: MatrixView | None
     identity: FactRows
     details: FactRows
 
@@ -65,6 +67,7 @@ def run_facts(summary: RunSummary, name: str) -> RunFacts:
         warnings=(*summary.warnings, *cells),
         failures=tuple(failures),
         verdicts=views(read_judgements(summary.path)),
+        matrix=None if (matrix := read_matrix(summary.path)) is None else matrix_view(matrix),
         identity=_identity(info),
         details=_details(summary),
     )

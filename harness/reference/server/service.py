@@ -144,7 +144,16 @@ class Service:
         self, http: web.Request, envelope: Envelope, choices: dict[str, Choice], sink: Sink
     ) -> web.StreamResponse:
         response = web.StreamResponse(headers=SSE_HEADERS)
-        await response.prepare(http)
+        try:
+            await response.prepare(http)
+            await self._write_answer(response, envelope, choices, sink)
+        except ConnectionError:
+            pass  # the client has gone, and nobody is left to tell
+        return response
+
+    async def _write_answer(
+        self, response: web.StreamResponse, envelope: Envelope, choices: dict[str, Choice], sink: Sink
+    ) -> None:
         closed = True
         try:
             await self._write_deltas(response, envelope, choices, sink)
@@ -154,7 +163,6 @@ class Service:
         done = b"data: [DONE]\n\n" if closed else b""
         await response.write(b"".join(map(event_bytes, events)) + done)
         await response.write_eof()
-        return response
 
     async def _write_deltas(
         self, response: web.StreamResponse, envelope: Envelope, choices: dict[str, Choice], sink: Sink

@@ -1,0 +1,172 @@
+"""What `selftest` does: each fault in an engine of its own, asked over HTTP by the checks that should see it."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import orjson
+
+from harness.checks.judgement import Judgement
+from harness.checks.matrix import Matrix, Seen, Trial
+from harness.cli.check_options import CheckOptions
+from harness.cli.check_run import CLOCK, CheckRequest, carry_out
+from harness.cli.disk import disk_trouble_is_a_message
+from harness.cli.embedded import embedded_engine
+from harness.cli.exits import Exit
+from harness.cli.provenance import clock_facts, host_facts, versions
+from harness.cli.selftest_plan import Planted
+from harness.cli.target import EMBEDDED, Access, EndpointChoice
+from harness.drive.check_history import rounds_of
+from harness.drive.soundness import judge_soundness
+from harness.endpoint.url import normalise_base_url
+from harness.records import SCHEMA_VERSION, RunInfo, TargetInfo
+from harness.report.selftest import MATRIX, matrix_lines
+from harness.store import RunFolder, new_run_id, read_cell, write_derived
+
+MODEL = "ling-mini"
+TRIALS = "trials"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelftestRequest:
+    """A checked command line; budget: of every check."""
+
+    faults: tuple[Planted, ...]
+    healthy: tuple[Planted, ...]
+    budget: str
+    seed: int
+    result_dir: Path
+    report_dir: Path
+    as_json: bool
+    argv: tuple[str, ...]
+
+
+async def run_selftest(request: SelftestRequest) -> int:
+    """Healthy variants first, then the faults; the matrix is written after each, so that an interrupted run has it."""
+    with disk_trouble_is_a_message(), RunFolder.create(request.result_dir, _run_info(request)) as run:
+        matrix = Matrix()
+        everything = [*request.healthy, *request.faults]
+        for number, planted in enumerate(everything, start=1):
+            trial = await _tried(planted, request, run, f"[{number}/{len(everything)}]")
+            matrix = _with(matrix, trial)
+            write_derived(run, MATRIX, {"matrix": matrix})
+        return _conclude(request, run, matrix)
+
+
+def _with(matrix: Matrix, trial: Trial) -> Matrix:
+    if trial.code:
+        return Matrix(faults=(*matrix.faults, trial), healthy=matrix.healthy)
+    return Matrix(faults=matrix.faults, healthy=(*matrix.healthy, trial))
+
+
+def _run_info(request: SelftestRequest) -> RunInfo:
+    now = CLOCK.utc_now()
+    return RunInfo(
+        schema_version=SCHEMA_VERSION,
+        run_id=new_run_id(now, "selftest", MODEL, secrets.token_hex(3)),
+        command="selftest",
+        argv=request.argv,
+        started_utc=now.isoformat(),
+        clock=clock_facts(CLOCK),
+        versions=versions(),
+        host=host_facts(),
+        target=TargetInfo(base_url="one engine a trial", chosen_by=EMBEDDED, model=MODEL, endpoint_type="auto"),
+        seed=request.seed,
+        options={"budget": request.budget, "trials": len(request.faults) + len(request.healthy)},
+    )
+
+
+async def _tried(planted: Planted, request: SelftestRequest, run: RunFolder, progress: str) -> Trial:
+    """One engine, asked over HTTP alone."""
+    began_s = time.monotonic()
+    trial = await _asked(planted, request, run.path) if planted.checks else _not_asked(planted)
+    said = ", ".join(f"{seen.check} {_word(seen)}" for seen in trial.seen)
+    told = said if said else "no check looks for it"
+    click.echo(f"{progress} {trial.name} ({trial.size}): {told}, {time.monotonic() - began_s:.0f} s", err=True)
+    return trial
+
+
+def _word(seen: Seen) -> str:
+    return "BROKEN" if seen.status is None else seen.status.value.upper()
+
+
+def _not_asked(planted: Planted) -> Trial:
+    return Trial(code=planted.code, mode=planted.mode, size=planted.size, engine=planted.engine, seen=(), run="")
+
+
+async def _asked(planted: Planted, request: SelftestRequest, folder: Path) -> Trial:
+    asked = CheckRequest(
+        options=CheckOptions(
+            checks=planted.checks, budget=request.budget, exclusive_server=True, seed=request.seed
+        ),
+        base_url=None,
+        api_key=None,
+        headers=(),
+        result_dir=folder / TRIALS,
+        report_dir=request.report_dir,
+        dry_run=False,
+        as_json=False,
+        argv=("check", *planted.checks),
+        environment={},
+    )  # fmt: skip
+    with embedded_engine(planted.engine) as url:
+        choice = EndpointChoice(base=normalise_base_url(url), chosen_by=EMBEDDED)
+        answered, judgements = await carry_out(asked, choice, Access(), silent=True)
+    return Trial(
+        code=planted.code,
+        mode=planted.mode,
+        size=planted.size,
+        engine=planted.engine,
+        seen=tuple(_seen(answered, judgement) for judgement in judgements),
+        run=str(answered.path.relative_to(folder)),
+    )
+
+
+def _seen(run: RunFolder, judgement: Judgement) -> Seen:
+    verdict = judgement.verdict
+    return Seen(
+        check=judgement.check,
+        status=None if verdict is None else verdict.status,
+        reason=f"traceback in {judgement.traceback}" if verdict is None else verdict.reason,
+        requests=sum(len(read_cell(run, cell).records) for cell in rounds_of(run, judgement.check)),
+    )
+
+
+def _conclude(request: SelftestRequest, run: RunFolder, matrix: Matrix) -> int:
+    """Print the matrix, draw the report; the run folder is the last line of stdout unless it is JSON."""
+    from harness.report.build import build_report
+
+    files = build_report([run.path], request.report_dir / run.info.run_id)
+    click.echo(f"report: {files.index_html}", err=True)
+    _tell_of_unsound(run, matrix)
+    if request.as_json:
+        click.echo(orjson.dumps({**matrix.as_json(), "run": str(run.path)}, option=orjson.OPT_INDENT_2).decode())
+    else:
+        click.echo("\n".join(matrix_lines(matrix)))
+        click.echo(str(run.path))
+    return exit_code_of(matrix)
+
+
+def _tell_of_unsound(run: RunFolder, matrix: Matrix) -> None:
+    """Trials in which the harness itself did not keep up: their verdicts may owe something to it."""
+    for trial in (*matrix.healthy, *matrix.faults):
+        verdict = None if not trial.run else judge_soundness(RunFolder.open(run.path / trial.run)).verdict
+        if verdict is not None and verdict.violations:
+            click.echo(f"warning: {trial.name}: {verdict.reason}", err=True)
+
+
+def exit_code_of(matrix: Matrix) -> Exit:
+    """1 if a fault was missed or a healthy variant accused, else 4 if a check broke, else 0."""
+    if matrix.missed or matrix.accused:
+        return Exit.FAIL
+    return Exit.UNSOUND if matrix.broken else Exit.PASS
+
+
+def cost_lines(faults: Sequence[Planted], healthy: Sequence[Planted]) -> list[str]:
+    """What would be asked, one line a trial."""
+    return [f"{each.code or 'healthy'} {each.mode}: {', '.join(each.checks)}" for each in (*healthy, *faults)]
