@@ -8,6 +8,7 @@ from harness.checks.eviction.check import EVICTION
 from harness.checks.heartbeat.check import HEARTBEAT
 from harness.checks.isolation.check import ISOLATION
 from harness.checks.mtp.check import MTP
+from harness.checks.spec_parity.check import SPEC_PARITY
 from harness.checks.stream.check import STREAM
 
 CHECKS: dict[str, Check] = {
@@ -18,6 +19,7 @@ CHECKS: dict[str, Check] = {
         HEARTBEAT,
         ISOLATION,
         MTP,
+        SPEC_PARITY,
         STREAM,
     )
 }

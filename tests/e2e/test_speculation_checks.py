@@ -52,3 +52,16 @@ def test_a_healthy_engine_is_after_load_as_it_was_before(drafting: str, tmp_path
     result = check("heartbeat", drafting, tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
     assert verdict(result)["status"] == "pass"
+
+
+def test_drafts_of_a_healthy_engine_change_nothing(drafting: str, tmp_path: Path) -> None:
+    result = check("spec-parity", drafting, tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert verdict(result)["status"] == "pass"
+
+
+def test_rejected_drafts_that_stay_in_the_state_fail(tmp_path: Path) -> None:
+    with engine("--speculative-tokens", "3", "--fault", "K20") as base_url:
+        result = check("spec-parity", base_url, tmp_path)
+    assert result.returncode == 1, result.stderr
+    assert "fresh prompts repeat it" in str(verdict(result)["reason"])

@@ -1,0 +1,1 @@
+"""The spec-parity check: are answers made with drafts those that the model gives without?"""

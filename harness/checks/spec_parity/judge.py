@@ -1,0 +1,229 @@
+"""The verdict: alarms first, then whether drafts were made and rejected at all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.checks.history import CheckHistory
+from harness.checks.spec_parity.scores import Rescoring, Scored, rescoring, table_of
+from harness.checks.spec_parity.tests import (
+    CONFIRMING_LEVEL,
+    FEWEST_ANSWERS,
+    GATE,
+    LEVEL,
+    Alarms,
+    Sampling,
+    run_tests,
+    sampling,
+)
+from harness.checks.verdict import Evidence, FollowUp, Status, Verdict
+from harness.records import Outcome
+from harness.stats.drafts import Drafts, counted_drafts, drafts_of
+from workloads.plan import Json
+from workloads.spec_parity import ANSWER, NAME
+
+FEWEST_STEPS = 50
+SPECULATION = "speculation"
+_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Findings:
+    history: CheckHistory
+    rescoring: Rescoring
+    first: Alarms
+    fresh: Alarms
+    sampling: Sampling
+    drafts: Drafts | None
+
+    @property
+    def repeated(self) -> list[str]:
+        """Tests that alarmed on the first prompts and on fresh ones."""
+        again = {*self.fresh.names, *(["sparse"] if self.fresh.sparse else []), *(["hard"] if self.fresh.hard else [])}
+        return [name for name in self.first.names if name in again]
+
+    @property
+    def sampled_otherwise(self) -> bool:
+        return self.sampling.p_value is not None and self.sampling.p_value <= LEVEL
+
+
+def judge(history: CheckHistory) -> Verdict:
+    """The verdict; answers that were never drafted are no answer to the question."""
+    found = _find(history)
+    if found.repeated:
+        how = _in_words(found.first)
+        reason = (
+            f"tokens are not those that prefill gives ({', '.join(found.repeated)}; fresh prompts repeat it): {how}"
+        )
+        return _verdict(found, Status.FAIL, reason, _evidence(found))
+    if found.first.names:
+        return _once(found)
+    return _unexercised(found) or _sampled(found) or _sound(found)
+
+
+def _find(history: CheckHistory) -> _Findings:
+    joined = rescoring(history)
+    return _Findings(
+        history=history,
+        rescoring=joined,
+        first=run_tests([each for each in joined.scored if each.round_index == 0]),
+        fresh=run_tests([each for each in joined.scored if each.round_index > 0], CONFIRMING_LEVEL),
+        sampling=sampling(history.answers),
+        drafts=_drafts(history),
+    )
+
+
+def _drafts(history: CheckHistory) -> Drafts | None:
+    """All drafts of the check: by the answers' own fields, else by the counters from first to last."""
+    own = [
+        account
+        for answer in history.answers
+        if answer.record.complete.outcome is Outcome.OK
+        and (account := drafts_of(answer.record.complete.extra, answer.record.complete.output_tokens)) is not None
+    ]
+    if own:
+        drafted = [each.drafted for each in own if each.drafted is not None]
+        return Drafts(
+            steps=sum(each.steps for each in own),
+            accepted=sum(each.accepted for each in own),
+            drafted=sum(drafted) if len(drafted) == len(own) else None,
+        )
+    samples = sorted(history.counters, key=lambda sample: sample.at_ns)
+    return counted_drafts(samples[0].values, samples[-1].values, len(history.answers)) if len(samples) > 1 else None
+
+
+def _once(found: _Findings) -> Verdict:
+    reason = f"an alarm ({', '.join(found.first.names)}): {_in_words(found.first)}"
+    if found.history.rounds > 1:
+        return _verdict(found, Status.SUSPECT, f"{reason}; fresh prompts did not repeat it", _evidence(found))
+    follow_up = FollowUp(
+        check=NAME, stratum={"tests": found.first.names}, count=max(1, found.first.answers), why=reason
+    )
+    return _verdict(found, Status.SUSPECT, reason, _evidence(found), follow_up)
+
+
+def _unexercised(found: _Findings) -> Verdict | None:
+    scored, drafts = len(found.rescoring.scored), found.drafts
+    if not found.history.answers and found.history.capabilities.token_id_prompts is not True:
+        return _verdict(
+            found, Status.INCONCLUSIVE, "not testable: the server was not found to take prompts as token ids"
+        )
+    if scored < FEWEST_ANSWERS:
+        reason = f"only {scored} answers could be rescored: token ids and log-probabilities of each answer are needed"
+        return _verdict(found, Status.INCONCLUSIVE, reason)
+    if drafts is None or drafts.steps == 0:
+        if found.history.capabilities.speculation or SPECULATION in found.history.required:
+            return _verdict(found, Status.INCONCLUSIVE, "not exercised: no draft was counted during the check")
+        reason = (
+            f"no draft was seen, so there is nothing to compare; decoding agrees with prefill: {_in_words(found.first)}"
+        )
+        return _verdict(found, Status.NOT_APPLICABLE, reason)
+    rejected = drafts.drafted is None or drafts.accepted < drafts.drafted
+    if drafts.steps < FEWEST_STEPS or not rejected:
+        reason = f"not exercised: {drafts.steps} verify steps" + ("" if rejected else ", and no draft was rejected")
+        return _verdict(found, Status.INCONCLUSIVE, reason)
+    return None
+
+
+def _sampled(found: _Findings) -> Verdict | None:
+    """A difference at temperature 1 is an alarm; it repeats if fresh prompts, which are pooled in, keep it."""
+    if not found.sampled_otherwise:
+        return None
+    by = found.sampling
+    reason = (
+        f"at temperature 1, tokens after the first are {by.difference:+.3f} nats off what their own tables expect,"
+        f" against first tokens (p = {by.p_value:.1e})"
+    )
+    if found.history.rounds > 1:
+        return _verdict(found, Status.FAIL, f"{reason}; with fresh prompts too")
+    follow_up = FollowUp(check=NAME, stratum={"tests": ["sampling"]}, count=max(1, found.first.answers), why=reason)
+    return _verdict(found, Status.SUSPECT, reason, (), follow_up)
+
+
+def _sound(found: _Findings) -> Verdict:
+    assert found.drafts is not None, "only called when drafts were counted"
+    rejected = (
+        "" if found.drafts.drafted is None else f", {found.drafts.drafted - found.drafts.accepted} drafts rejected"
+    )
+    reason = (
+        f"drafting changes nothing beyond noise: {_in_words(found.first)}; {found.drafts.steps} verify steps{rejected}"
+    )
+    return _verdict(found, Status.PASS, reason)
+
+
+def _in_words(alarms: Alarms) -> str:
+    if alarms.median_rms is None or alarms.clean_rms is None:
+        return f"{alarms.answers} answers, compared by token alone"
+    return (
+        f"the median of {alarms.answers} answers is {alarms.median_rms:.3f} nats RMS from prefill,"
+        f" {alarms.clean_rms:.3f} where no rollback can have been"
+    )
+
+
+def _evidence(found: _Findings) -> list[Evidence]:
+    gravest = sorted(
+        {each.name: each for each in (*found.first.hard, *found.first.sparse, *found.rescoring.scored)}.values(),
+        key=lambda each: -(each.gap(clean=False) or 0.0),
+    )
+    return [_shown(each) for each in gravest[:_SHOWN]]
+
+
+def _shown(scored: Scored) -> Evidence:
+    worst = max(scored.positions, key=lambda each: (each.gap if each.gap is not None else 0.0, each.preference))
+    rms = 0.0 if worst.gap is None else math.sqrt(worst.gap)
+    return Evidence(
+        request_ids=(scored.request_id, worst.request_id),
+        text=f"{scored.name}: token {worst.position} is {rms:.2f} nats RMS from what prefill gives after the same text",
+        position=worst.position,
+        table=table_of(scored),
+    )
+
+
+def _verdict(
+    found: _Findings,
+    status: Status,
+    reason: str,
+    evidence: Sequence[Evidence] = (),
+    follow_up: FollowUp | None = None,
+) -> Verdict:
+    asked = sum(answer.record.invoke.labels.get("kind") == ANSWER for answer in found.history.answers)
+    scored = found.rescoring.scored
+    clean = found.first.clean_rms
+    return Verdict(
+        check=NAME,
+        status=status,
+        reason=reason,
+        eligible=asked,
+        examined=len(scored),
+        violations=len({each.name for each in (*found.first.hard, *found.first.sparse)}),
+        evidence=tuple(evidence),
+        null_size=sum(each.gap(clean=True) is not None for each in scored),
+        smallest_effect={} if clean is None else {"median of later positions": max(GATE, 1.5 * clean)},
+        follow_up=follow_up,
+        details=_details(found),
+    )
+
+
+def _details(found: _Findings) -> dict[str, Json]:
+    contents = dict.fromkeys(each.content for each in found.rescoring.scored)
+    by_content: dict[str, Json] = {}
+    for content in contents:
+        alarms = run_tests([each for each in found.rescoring.scored if each.content == content])
+        by_content[content] = None if alarms.median_rms is None else round(alarms.median_rms, 4)
+    drafts = found.drafts
+    return {
+        "median_rms_nats_by_content": by_content,
+        "alarms": found.first.names,
+        "repeated": found.repeated,
+        "single_answers_off": len(found.first.sparse),
+        "tokens_prefill_rejects": len(found.first.hard),
+        "misaligned": found.rescoring.misaligned,
+        "verify_steps": None if drafts is None else drafts.steps,
+        "accepted": None if drafts is None else drafts.accepted,
+        "drafted": None if drafts is None else drafts.drafted,
+        "sampling_difference_nats": found.sampling.difference,
+        "sampling_p_value": found.sampling.p_value,
+        "cut_short": found.history.cut_short,
+    }

@@ -1,0 +1,124 @@
+"""The tests of rescored answers, and the two samples of tokens drawn at temperature 1."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+
+from harness.checks.history import Answer
+from harness.checks.spec_parity.scores import Scored, excess_scores
+from harness.records import Outcome, TokenLogprob
+from workloads.spec_parity import SAMPLED
+
+RATIO = math.log(2.25)
+LEVEL, CONFIRMING_LEVEL = 1e-4, 0.01
+# Nats RMS: the median answer must differ by more than this, single ones by twice as much.
+GATE = 0.15
+SPARSE_SCORE = 2.5
+HARD_NATS = 1.0
+FEWEST_ANSWERS = 8
+FEWEST_SINGLE = 2
+FEWEST_SAMPLES = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alarms:
+    """mean: many answers are a little off. sparse, hard: single ones far off, by table and by token.
+
+    p_value: of the mean. worst: the answers that show it, gravest first. median_rms: nats, None without tables.
+    """
+
+    mean: bool
+    sparse: tuple[Scored, ...]
+    hard: tuple[Scored, ...]
+    p_value: float
+    median_rms: float | None
+    clean_rms: float | None
+    answers: int
+
+    @property
+    def names(self) -> list[str]:
+        """Tests that alarm; single answers count from two on, for a race or a near tie may make one."""
+        found = {
+            "mean": self.mean,
+            "sparse": len(self.sparse) >= FEWEST_SINGLE,
+            "hard": len(self.hard) >= FEWEST_SINGLE,
+        }
+        return [name for name, alarm in found.items() if alarm]
+
+
+def run_tests(scored: Sequence[Scored], level: float = LEVEL) -> Alarms:
+    """All tests of some answers."""
+    from harness.stats.tests import t_greater
+
+    scores = excess_scores(scored)
+    later = [gap for each in scored if (gap := each.gap(clean=False)) is not None]
+    clean = [gap for each in scored if (gap := each.gap(clean=True)) is not None]
+    rms = math.sqrt(median(later)) if later else None
+    p_value = t_greater([score for _, score in scores], RATIO)
+    loud = rms is not None and rms > GATE
+    tie = max(HARD_NATS, 2 * max((each.preference(clean=True) for each in scored), default=0.0))
+    return Alarms(
+        mean=len(scores) >= FEWEST_ANSWERS and p_value <= level and loud,
+        sparse=tuple(each for each, score in scores if score > SPARSE_SCORE and _loud(each)),
+        hard=tuple(each for each in scored if each.preference(clean=False) > tie),
+        p_value=p_value,
+        median_rms=rms,
+        clean_rms=math.sqrt(median(clean)) if clean else None,
+        answers=len(scored),
+    )
+
+
+def _loud(scored: Scored) -> bool:
+    gap = scored.gap(clean=False)
+    return gap is not None and math.sqrt(gap) > 2 * GATE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """Two samples of surprise: tokens after the first of an answer, where drafts are judged, and first tokens.
+
+    Surprise is log p(token) less its expectation under the table the server gives beside it: 0 on average, whatever the
+    context, if tokens are drawn from what is told. difference: in nats; p_value: two-sided, Welch's; None with too few.
+    """
+
+    drafted: int
+    undrafted: int
+    difference: float | None
+    p_value: float | None
+
+
+def sampling(answers: Sequence[Answer]) -> Sampling:
+    """Compare the two samples, one value an answer for the drafted tokens."""
+    from scipy import stats
+
+    sampled = [
+        answer.logprobs
+        for answer in answers
+        if answer.record.invoke.labels.get("kind") == SAMPLED
+        and answer.record.complete.outcome is Outcome.OK
+        and answer.logprobs
+    ]
+    first = [value for logprobs in sampled if (value := surprise(logprobs[0])) is not None]
+    means = [fmean(values) for logprobs in sampled if (values := _surprises(logprobs[1:]))]
+    if min(len(first), len(means)) < FEWEST_SAMPLES:
+        return Sampling(drafted=len(means), undrafted=len(first), difference=None, p_value=None)
+    p_value = float(stats.ttest_ind(means, first, equal_var=False).pvalue)
+    return Sampling(drafted=len(means), undrafted=len(first), difference=fmean(means) - fmean(first), p_value=p_value)
+
+
+def _surprises(logprobs: Sequence[TokenLogprob]) -> list[float]:
+    return [value for position in logprobs if (value := surprise(position)) is not None]
+
+
+def surprise(position: TokenLogprob) -> float | None:
+    """log p(token) - E[log p], in nats; tokens below the table count as its last one. None without a table."""
+    if position.logprob is None or not position.top:
+        return None
+    values = [value for _, value in position.top]
+    floor = min(values)
+    listed = sum(math.exp(value) for value in values)
+    expected = sum(math.exp(value) * value for value in values) + max(0.0, 1 - listed) * floor
+    return max(position.logprob, floor) - expected

@@ -1,0 +1,125 @@
+"""The judge on hand-written histories: passing, failing, undecidable, empty, with fields missing, zero against None."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from harness.checks.history import Capabilities, CheckHistory
+from harness.checks.spec_parity.judge import judge
+from harness.checks.spec_parity.tests import sampling, surprise
+from harness.checks.verdict import Status
+from harness.records import TokenLogprob
+from tests.checks.spec_parity.histories import LATER, Shot, history, rolled_back_wrongly, sampled, shots
+
+
+def test_the_same_tokens_pass() -> None:
+    verdict = judge(history(shots()))
+    assert verdict.status is Status.PASS, verdict.reason
+    assert (verdict.eligible, verdict.examined, verdict.null_size) == (16, 16, 16)
+
+
+def test_wrong_states_ask_for_fresh_prompts_and_fail_if_those_are_wrong_too() -> None:
+    first = judge(history(shots(change=rolled_back_wrongly)))
+    assert first.status is Status.SUSPECT and first.follow_up is not None and "mean" in first.reason
+    wrong = [*shots(change=rolled_back_wrongly), *shots(change=rolled_back_wrongly, cell="spec-parity-r1")]
+    second = judge(history(wrong, rounds=2))
+    assert second.status is Status.FAIL and second.evidence[0].position in LATER
+    sound = [*shots(change=rolled_back_wrongly), *shots(cell="spec-parity-r1")]
+    assert judge(history(sound, rounds=2)).status is Status.SUSPECT
+
+
+def test_an_offset_between_decoding_and_prefill_is_forgiven() -> None:
+    """A difference of differences: it is there at the clean positions too."""
+    verdict = judge(history(shots(change=lambda shot: replace(shot, noise=0.2))))
+    assert verdict.status is Status.PASS
+    assert verdict.smallest_effect["median of later positions"] > 0.2
+
+
+def test_a_few_answers_far_off_are_found() -> None:
+    def two(shot: Shot) -> Shot:
+        return rolled_back_wrongly(shot) if shot.name.endswith(("p3", "p4")) else shot
+
+    verdict = judge(history(shots(change=two)))
+    assert verdict.status is Status.SUSPECT and "sparse" in verdict.reason
+
+
+def test_one_answer_far_off_is_forgiven() -> None:
+    def one(shot: Shot) -> Shot:
+        return rolled_back_wrongly(shot) if shot.name.endswith("p3") else shot
+
+    verdict = judge(history(shots(change=one)))
+    assert verdict.status is Status.PASS and verdict.details["single_answers_off"] == 1
+
+
+def test_tokens_that_prefill_would_not_choose_are_found() -> None:
+    verdict = judge(history(shots(change=lambda shot: replace(shot, flip=3.0, off=LATER))))
+    assert verdict.status is Status.SUSPECT and "hard" in verdict.reason
+
+
+def test_near_ties_are_forgiven() -> None:
+    verdict = judge(history(shots(change=lambda shot: replace(shot, flip=0.05, off=LATER))))
+    assert "hard" not in verdict.reason and verdict.details["tokens_prefill_rejects"] == 0
+
+
+def test_an_empty_history_is_undecided() -> None:
+    verdict = judge(history([]))
+    assert verdict.status is Status.INCONCLUSIVE and verdict.examined == 0
+    text_only = CheckHistory(answers=(), capabilities=Capabilities(token_id_prompts=False))
+    assert "token ids" in judge(text_only).reason
+
+
+def test_answers_without_tables_are_undecided() -> None:
+    verdict = judge(history(shots(change=lambda shot: replace(shot, tables=False))))
+    assert verdict.status is Status.INCONCLUSIVE and "rescored" in verdict.reason
+
+
+def test_prompts_that_are_not_as_long_as_they_should_be_are_left_out_and_counted() -> None:
+    verdict = judge(history(shots(change=lambda shot: replace(shot, prompt_slip=1))))
+    assert verdict.status is Status.INCONCLUSIVE and verdict.details["misaligned"] == 16 * 6
+
+
+@pytest.mark.parametrize(
+    ("drafts", "speculation", "status"),
+    [
+        (None, False, Status.NOT_APPLICABLE),
+        (None, True, Status.INCONCLUSIVE),
+        ((0, 0, 0), True, Status.INCONCLUSIVE),
+        ((12, 36, 36), True, Status.INCONCLUSIVE),
+        ((1, 0, 3), True, Status.INCONCLUSIVE),
+        ((12, 0, 36), True, Status.PASS),
+    ],
+    ids=["none", "not counted", "zero", "nothing rejected", "few", "nothing accepted"],
+)
+def test_drafts_that_were_not_made_or_never_rejected_are_no_pass(
+    drafts: tuple[int, int, int] | None, speculation: bool, status: Status
+) -> None:
+    asked = shots(change=lambda shot: replace(shot, drafts=drafts))
+    assert judge(history(asked, speculation=speculation)).status is status
+
+
+def test_tokens_drawn_from_what_is_told_are_no_surprise_on_average() -> None:
+    found = sampling(sampled(64, 0.7))
+    assert found.p_value is not None and found.p_value > 0.01
+    assert judge(history(shots(), sampled(64, 0.7))).status is Status.PASS
+
+
+def test_tokens_drawn_otherwise_are_an_alarm_that_fresh_prompts_make_a_failure() -> None:
+    biased = sampled(400, 0.98)
+    assert judge(history(shots(), biased)).status is Status.SUSPECT
+    both = [*shots(), *shots(cell="spec-parity-r1")]
+    assert judge(history(both, biased, rounds=2)).status is Status.FAIL
+
+
+def test_too_few_samples_have_no_p_value() -> None:
+    assert sampling(sampled(3, 0.7)).p_value is None
+
+
+def test_surprise_of_a_token_below_the_table_counts_as_its_last() -> None:
+    top = (("a", math.log(0.5)), ("b", math.log(0.25)))
+    expected = 0.5 * math.log(0.5) + 0.5 * math.log(0.25)
+    below = TokenLogprob(token="z", logprob=-9.0, top=top)
+    assert surprise(below) == pytest.approx(math.log(0.25) - expected)
+    assert surprise(TokenLogprob(token="a", logprob=None)) is None
