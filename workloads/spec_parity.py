@@ -22,7 +22,7 @@ VERSION = 1
 ANSWER, RESCORED, SAMPLED = "answer", "rescored", "sampled"
 # From much rollback to little: ids drawn at random, ordinary text, and a stretch that repeats itself.
 CONTENTS = ("random", "text", "repeating")
-PROMPT_TOKENS = 96
+SHORTEST_TOKENS, LONGEST_TOKENS = 96, 127
 PERIOD_TOKENS = 12
 # Position 0 comes from the prompt, position 1 from the first row of the first verify step.
 CLEAN_POSITIONS = (0, 1)
@@ -33,15 +33,16 @@ FEWEST_TOKENS = 8
 class SpecParityOptions:
     """Sizes of a plan.
 
-    name: what prompts of this round are called. prompts: of all contents together. rescored: positions of each answer.
-    sampled: answers at temperature 1. width: requests at once. salt / bypass: rescoring can be kept from the cache, so
-    that it does not read what drafting left there. fields: log-probabilities.
+    name: what prompts of this round are called. prompts: of all contents together. rescored: positions of each answer,
+    if they are to be asked for (rescore). sampled: answers at temperature 1. width: requests at once. salt / bypass:
+    rescoring can be kept from the cache, so that it does not read what drafting left there. fields: log-probabilities.
     """
 
     name: str = "r0"
     prompts: int = 32
     output_tokens: int = 48
-    rescored: int = 8
+    rescored: int = 10
+    rescore: bool = True
     sampled: int = 32
     width: int = 4
     salt: bool = True
@@ -69,7 +70,7 @@ def spec_parity(material: Material, options: SpecParityOptions) -> Waves:
             "contents": list(CONTENTS),
             "prompts": options.prompts,
             "output_tokens": options.output_tokens,
-            "rescored": options.rescored,
+            "rescored": options.rescored if options.rescore else 0,
             "sampled": options.sampled,
             "width": options.width,
             "salt": options.salt,
@@ -87,34 +88,40 @@ def _answers(material: Material, options: SpecParityOptions) -> Iterator[Wave]:
 def _answer(material: Material, options: SpecParityOptions, index: int) -> Ask:
     content = CONTENTS[index % len(CONTENTS)]
     name = f"{options.name}/{content}{index}"
+    tokens = _length(index)
     return Ask(
         key=f"{name}/{ANSWER}",
-        prompt=TokenPrompt(token_ids=_ids(material, name, content)),
+        prompt=TokenPrompt(token_ids=_ids(material, name, content, tokens)),
         max_tokens=options.output_tokens,
         session=name,
         arm=ANSWER,
-        expected_prompt_tokens=PROMPT_TOKENS,
+        expected_prompt_tokens=tokens,
         parameters={**options.fields, "return_token_ids": True},
         labels={"kind": ANSWER, "content": content},
     )
 
 
-def _ids(material: Material, name: str, content: str) -> tuple[int, ...]:
-    """A prompt of PROMPT_TOKENS ids that begins like no other."""
-    plain = material.ids(name, PROMPT_TOKENS)
+def _length(index: int) -> int:
+    """Lengths in turn, so that answers cross the boundaries of blocks at all of their positions."""
+    return SHORTEST_TOKENS + 7 * index % (LONGEST_TOKENS + 1 - SHORTEST_TOKENS)
+
+
+def _ids(material: Material, name: str, content: str, tokens: int) -> tuple[int, ...]:
+    """A prompt that begins like no other."""
+    plain = material.ids(name, tokens)
     if content == "random":
         rng = seeded(material.seed, NAME, name)
         alphabet = sorted(set(material.token_ids if material.token_ids is not None else ()))
-        return tuple(rng.choice(alphabet) for _ in range(PROMPT_TOKENS))
+        return tuple(rng.choice(alphabet) for _ in range(tokens))
     if content == "repeating":
-        return (plain[:PERIOD_TOKENS] * (PROMPT_TOKENS // PERIOD_TOKENS + 1))[:PROMPT_TOKENS]
+        return (plain[:PERIOD_TOKENS] * (tokens // PERIOD_TOKENS + 1))[:tokens]
     return plain
 
 
 def _rescored(material: Material, options: SpecParityOptions, past: Past) -> Iterator[Wave]:
     """The token after the start of each answer, at chosen positions; nothing where no ids came."""
     asks: list[Ask] = []
-    for answer in [ask for ask in past.asks if ask.arm == ANSWER]:
+    for answer in [ask for ask in past.asks if ask.arm == ANSWER and options.rescore]:
         seen = past.seen.get(answer.key)
         ids = seen.token_ids if seen is not None else None
         if ids is None or len(ids) < FEWEST_TOKENS or not isinstance(answer.prompt, TokenPrompt):
@@ -162,11 +169,11 @@ def _sampled(material: Material, options: SpecParityOptions) -> Iterator[Wave]:
         asks.append(
             Ask(
                 key=name,
-                prompt=material.prompt([Segment(name=name, tokens=PROMPT_TOKENS)]),
+                prompt=material.prompt([Segment(name=name, tokens=SHORTEST_TOKENS)]),
                 max_tokens=options.output_tokens,
                 session=name,
                 arm=SAMPLED,
-                expected_prompt_tokens=PROMPT_TOKENS,
+                expected_prompt_tokens=SHORTEST_TOKENS,
                 parameters={**options.fields, **own},
                 labels={"kind": SAMPLED, "content": "text"},
             )

@@ -93,8 +93,8 @@ class CheckHistory:
     `rounds` is how many there were; `Invoke.cell` ends in "-r0", "-r1", ... . counters: keyed by meaning
     (prompt_tokens, generation_tokens, cached_tokens, running, waiting, spec_drafts, ...), not by the engine's names.
     required: features that must be there. cut_short: why a round ended before its plan did, None if none did.
-    baseline: the same check in an earlier run that was named for it, None without one. expected_acceptance: the
-    acceptance length that was named.
+    other: what another server was asked for comparison. baseline: the same check in an earlier run that was named for
+    it, None without one. expected_acceptance: the acceptance length that was named, None if none was.
     """
 
     answers: tuple[Answer, ...]
@@ -104,5 +104,6 @@ class CheckHistory:
     rounds: int = 1
     required: frozenset[str] = frozenset()
     cut_short: str | None = None
+    other: tuple[Answer, ...] = ()
     baseline: CheckHistory | None = None
     expected_acceptance: float | None = None

@@ -14,6 +14,7 @@ from harness.checks.registry import CHECKS
 from harness.cli.check_options import ENDPOINT_TYPES, REQUIRABLE, CheckOptions
 from harness.cli.check_run import CheckRequest, run_checks
 from harness.cli.options import parse_note
+from harness.cli.other_server import parse_other
 from harness.cli.running import run_async
 from harness.cli.target import settle
 
@@ -52,6 +53,12 @@ _QUESTIONS = "\n\n".join(f"{check.name}: {check.question}" for check in CHECKS.v
     "--expect-acceptance", type=float, default=None, metavar="LENGTH",
     help="Acceptance length published for other prompts: below it is suspect at most.",
 )  # fmt: skip
+@click.option(
+    "--other-url", default=None, metavar="URL",
+    help="A second server with the same model and tokenizer, without drafts: spec-parity compares their answers.",
+)  # fmt: skip
+@click.option("--other-model", default=None, metavar="NAME", help="Its model, if it serves several.")
+@click.option("--other-api-key", default=None, help="Its bearer key; never saved.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--tokenizer", default=None, metavar="PATH", help="tokenizer.json that sizes prompts given as text.")
 @click.option("--connect-timeout", "connect_timeout_s", type=float, default=10.0, show_default=True, help="Seconds.")
@@ -84,16 +91,26 @@ def _request(names: Sequence[str], given: Mapping[str, object]) -> CheckRequest:
     if not exclusive:
         _refuse_disturbing(names)
     notes = _notes(given["notes"])
+    other = parse_other(*(_text(given[name]) for name in ("other_url", "other_model", "other_api_key")))
+    shown_url = None if other is None else str(other.choice.base.root)
     baseline = None if given["baseline"] is None else str(Path(str(given["baseline"])).resolve())
     own = {name: given[name] for name in ("base_url", "api_key", "headers", "result_dir", "report_dir")}
     return CheckRequest(
-        options=_options(names, {**given, "exclusive_server": exclusive, "notes": notes, "baseline": baseline}),
+        options=_options(
+            names,
+            {**given, "exclusive_server": exclusive, "notes": notes, "baseline": baseline, "other_url": shown_url},
+        ),
         argv=tuple(sys.argv[1:]),
         environment=environment,
+        other=other,
         dry_run=bool(given["dry_run"]),
         as_json=bool(given["as_json"]),
         **own,  # type: ignore[arg-type]
     )
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
 
 
 def _refuse_disturbing(names: Sequence[str]) -> None:

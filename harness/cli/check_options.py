@@ -19,7 +19,7 @@ class CheckOptions:
     checks: names, in order. endpoint_type "auto": completions with token ids where they work, else chat.
     max_tokens_total, max_minutes: caps of the whole run, None for none. deterministic: the operator says that answers
     are bit-exact. require: features whose absence is a failure. baseline: folder of an earlier run of one's own.
-    expect_acceptance: acceptance length measured elsewhere.
+    expect_acceptance: acceptance length measured elsewhere. other_url, other_model: a second server to compare with.
     """
 
     checks: tuple[str, ...]
@@ -33,6 +33,8 @@ class CheckOptions:
     require: tuple[str, ...] = ()
     baseline: str | None = None
     expect_acceptance: float | None = None
+    other_url: str | None = None
+    other_model: str | None = None
     seed: int = 0
     tokenizer: str | None = None
     connect_timeout_s: float = 10.0

@@ -19,6 +19,7 @@ from harness.cli.counting import Counting, by_characters, by_server, by_tokenize
 from harness.cli.disk import disk_trouble_is_a_message
 from harness.cli.estimate import Rates, cost_line, measured_rates
 from harness.cli.exits import Exit, NothingMeasured
+from harness.cli.other_server import OtherServer, ask_other
 from harness.cli.progress import CellProgress, round_of
 from harness.cli.provenance import clock_facts, host_facts, versions
 from harness.cli.target import (
@@ -62,6 +63,7 @@ class CheckRequest:
     as_json: bool
     argv: tuple[str, ...]
     environment: Mapping[str, str]
+    other: OtherServer | None = None
 
 
 async def run_checks(request: CheckRequest) -> int:
@@ -258,6 +260,8 @@ async def _one(
     if name not in _askable(request.options):
         verdict = not_run(check, "its steps disturb others: it runs only with --exclusive-server")
         return Judgement(check=name, verdict=verdict)
+    if check.compares_other and request.other is not None:
+        await ask_other(request.other, check, setting, run, CLOCK, _timeouts(request.options), progress)
     try:
         return Judgement(check=name, verdict=await run_check(check, setting, run, client, CLOCK, progress))
     except StoreError:

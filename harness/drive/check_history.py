@@ -36,9 +36,19 @@ def load_history(run: RunFolder, check: str) -> CheckHistory:
         rounds=len(cells),
         required=frozenset(_names(run.info.options.get("require"))),
         cut_short=_cut_short(cells),
+        other=tuple(
+            _answer(run, cell, record)
+            for cell in rounds_of(run, other_name(check))
+            for record in read_cell(run, cell).records
+        ),
         baseline=_baseline(run, check),
         expected_acceptance=expected if isinstance(expected, float | int) else None,
     )
+
+
+def other_name(check: str) -> str:
+    """What the rounds of a check are called that another server was asked."""
+    return f"{check}-other"
 
 
 def _baseline(run: RunFolder, check: str) -> CheckHistory | None:

@@ -10,7 +10,7 @@ from harness.checks.check import Check, CheckBudget, PlanRequest
 from harness.checks.history import Capabilities
 from harness.checks.verdict import FollowUp, Verdict
 from harness.clock import NS_PER_S, Clock
-from harness.drive.check_history import load_capabilities, load_history
+from harness.drive.check_history import load_capabilities, load_history, other_name
 from harness.drive.ports import Sender
 from harness.drive.progress import NO_PROGRESS, Progress
 from harness.drive.rounds import run_round
@@ -86,6 +86,16 @@ async def run_check(
         if follow_up is None or _used_up(setting, run, clock):
             break
     return verdict
+
+
+async def ask_elsewhere(
+    check: Check, setting: CheckSetting, run: RunFolder, client: Sender, clock: Clock, progress: Progress = NO_PROGRESS
+) -> None:
+    """Ask another server what this one's first round will be compared with; recorded as "<check>-other-r0"."""
+    left = _tokens_left(setting.budget, run)
+    request = replace(plan_request(setting, load_capabilities(run), tokens_left=left), elsewhere=True)
+    spec = replace(_cell(setting, other_name(check.name), 0, left, clock), concurrency=check.concurrency)
+    await run_round(run, spec, check.plan(request), client, clock, progress)
 
 
 def plan_request(

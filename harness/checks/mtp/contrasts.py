@@ -83,11 +83,15 @@ def against_baseline(
         request_ids=tuple(row.request_id for row in mine[:_SHOWN]),
         text=f"{name}: {_in_words(ratios)}, over {len(mine)} requests here and {len(others)} there",
     )
-    highest = float(np.quantile(ratios, confidence))
     return Contrast(
-        name=name, ratio=float(np.median(ratios)), highest=highest, pairs=min(len(mine), len(others)), paired=False,
+        name=name,
+        ratio=float(np.median(ratios)),
+        highest=float(np.quantile(ratios, confidence)),
+        benign=BENIGN_DROP_OF_RUNS,
+        pairs=min(len(mine), len(others)),
+        paired=False,
         evidence=evidence,
-    )  # fmt: skip
+    )
 
 
 def _contrast(name: str, pairs: Sequence[tuple[Row, Row]], confidence: float, benign: float) -> Contrast:

@@ -23,6 +23,7 @@ def plan(request: PlanRequest) -> Generator[Any]:
         SpecParityOptions(
             name=f"r{request.round_index}",
             prompts=prompts,
+            rescore=not request.elsewhere,
             sampled=2 * prompts,
             width=WIDTH,
             salt=request.capabilities.salt is True,
@@ -45,4 +46,5 @@ SPEC_PARITY = Check(
     judge=judge,
     concurrency=WIDTH,
     imagine=imagined,
+    compares_other=True,
 )

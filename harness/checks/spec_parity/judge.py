@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.checks.history import CheckHistory
-from harness.checks.spec_parity.scores import Rescoring, Scored, rescoring, table_of
+from harness.checks.spec_parity.scores import Rescoring, Scored, between_servers, rescoring, table_of
 from harness.checks.spec_parity.tests import (
     CONFIRMING_LEVEL,
     FEWEST_ANSWERS,
@@ -15,6 +15,7 @@ from harness.checks.spec_parity.tests import (
     LEVEL,
     Alarms,
     Sampling,
+    alarms_in_both_halves,
     run_tests,
     sampling,
 )
@@ -37,6 +38,7 @@ class _Findings:
     fresh: Alarms
     sampling: Sampling
     drafts: Drafts | None
+    between: Sequence[Scored]
 
     @property
     def repeated(self) -> list[str]:
@@ -60,6 +62,8 @@ def judge(history: CheckHistory) -> Verdict:
         return _verdict(found, Status.FAIL, reason, _evidence(found))
     if found.first.names:
         return _once(found)
+    if found.between and (differs := _other_differs(found)) is not None:
+        return differs
     return _unexercised(found) or _sampled(found) or _sound(found)
 
 
@@ -70,9 +74,22 @@ def _find(history: CheckHistory) -> _Findings:
         rescoring=joined,
         first=run_tests([each for each in joined.scored if each.round_index == 0]),
         fresh=run_tests([each for each in joined.scored if each.round_index > 0], CONFIRMING_LEVEL),
-        sampling=sampling(history.answers),
+        sampling=sampling(history.answers, history.other),
         drafts=_drafts(history),
+        between=between_servers(history),
     )
+
+
+def _other_differs(found: _Findings) -> Verdict | None:
+    """The other server gives other answers to the same prompts: sure where both halves of them show it."""
+    alarms, certain = run_tests(found.between), alarms_in_both_halves(found.between)
+    if not alarms.names:
+        return None
+    if certain:
+        reason = f"the other server answers otherwise ({', '.join(certain)}; both halves of the prompts show it)"
+        return _verdict(found, Status.FAIL, f"{reason}: {_in_words(alarms, 'the other server')}", _worst(found.between))
+    reason = f"the other server answers otherwise ({', '.join(alarms.names)}; half of the prompts does not show it)"
+    return _verdict(found, Status.SUSPECT, f"{reason}: {_in_words(alarms, 'the other server')}", _worst(found.between))
 
 
 def _drafts(history: CheckHistory) -> Drafts | None:
@@ -150,24 +167,33 @@ def _sound(found: _Findings) -> Verdict:
     reason = (
         f"drafting changes nothing beyond noise: {_in_words(found.first)}; {found.drafts.steps} verify steps{rejected}"
     )
+    if found.between:
+        reason += f"; {_in_words(run_tests(found.between), 'the other server')}"
     return _verdict(found, Status.PASS, reason)
 
 
-def _in_words(alarms: Alarms) -> str:
+def _in_words(alarms: Alarms, reference: str = "prefill") -> str:
     if alarms.median_rms is None or alarms.clean_rms is None:
         return f"{alarms.answers} answers, compared by token alone"
     return (
-        f"the median of {alarms.answers} answers is {alarms.median_rms:.3f} nats RMS from prefill,"
+        f"the median of {alarms.answers} answers is {alarms.median_rms:.3f} nats RMS from {reference},"
         f" {alarms.clean_rms:.3f} where no rollback can have been"
     )
 
 
 def _evidence(found: _Findings) -> list[Evidence]:
-    gravest = sorted(
-        {each.name: each for each in (*found.first.hard, *found.first.sparse, *found.rescoring.scored)}.values(),
-        key=lambda each: -(each.gap(clean=False) or 0.0),
-    )
+    return _worst(found.rescoring.scored)
+
+
+def _worst(scored: Sequence[Scored]) -> list[Evidence]:
+    """The answers that are furthest off, by table and then by token."""
+    gravest = sorted(scored, key=_gravity, reverse=True)
     return [_shown(each) for each in gravest[:_SHOWN]]
+
+
+def _gravity(scored: Scored) -> tuple[float, float]:
+    gap = scored.gap(clean=False)
+    return (0.0 if gap is None else gap, scored.preference(clean=False))
 
 
 def _shown(scored: Scored) -> Evidence:
@@ -175,7 +201,7 @@ def _shown(scored: Scored) -> Evidence:
     rms = 0.0 if worst.gap is None else math.sqrt(worst.gap)
     return Evidence(
         request_ids=(scored.request_id, worst.request_id),
-        text=f"{scored.name}: token {worst.position} is {rms:.2f} nats RMS from what prefill gives after the same text",
+        text=f"{scored.name}: token {worst.position} is {rms:.2f} nats RMS from the reference after the same text",
         position=worst.position,
         table=table_of(scored),
     )
@@ -219,6 +245,7 @@ def _details(found: _Findings) -> dict[str, Json]:
         "repeated": found.repeated,
         "single_answers_off": len(found.first.sparse),
         "tokens_prefill_rejects": len(found.first.hard),
+        "compared_with_other_server": len(found.between),
         "misaligned": found.rescoring.misaligned,
         "verify_steps": None if drafts is None else drafts.steps,
         "accepted": None if drafts is None else drafts.accepted,

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from harness.checks.history import Answer, CheckHistory
 from harness.records import Outcome, TokenLogprob
-from harness.stats.gaps import squared_gap
+from harness.stats.gaps import comparable_positions, squared_gap
 from workloads.plan import Json
-from workloads.spec_parity import ANSWER, RESCORED
+from workloads.spec_parity import ANSWER, CLEAN_POSITIONS, RESCORED
 
 # Nats added to both sides of a ratio, so that noise on noise is no finding; scores are kept within bounds.
 FLOOR = 0.02
@@ -84,6 +84,36 @@ def rescoring(history: CheckHistory) -> Rescoring:
         if {each.clean for each in scored.positions} == {True, False}:
             found.append(scored)
     return Rescoring(scored=tuple(found), misaligned=misaligned)
+
+
+def between_servers(history: CheckHistory) -> tuple[Scored, ...]:
+    """The same prompts answered here and by the other server, as far as both texts are the same."""
+    elsewhere = {
+        answer.record.invoke.key: answer
+        for answer in history.other
+        if answer.record.invoke.labels.get("kind") == ANSWER and answer.record.complete.outcome is Outcome.OK
+    }
+    found = []
+    for answer in history.answers:
+        other = elsewhere.get(answer.record.invoke.key)
+        if other is not None and answer.record.complete.outcome is Outcome.OK and answer.logprobs and other.logprobs:
+            scored = replace(_scored(answer, ()), positions=tuple(_side_by_side(answer, other)))
+            if {each.clean for each in scored.positions} == {True, False}:
+                found.append(scored)
+    return tuple(found)
+
+
+def _side_by_side(answer: Answer, other: Answer) -> Iterator[Position]:
+    mine, theirs = answer.logprobs, other.logprobs
+    assert mine is not None and theirs is not None, "only answers with tables are compared"
+    for index in range(comparable_positions(mine, theirs, min(len(mine), len(theirs)))):
+        yield Position(
+            request_id=other.record.invoke.request_id,
+            position=index,
+            clean=index in CLEAN_POSITIONS,
+            gap=squared_gap(mine[index], theirs[index]),
+            preference=_preference(theirs[index], mine[index].token),
+        )
 
 
 def _position_of(answer: Answer) -> int:

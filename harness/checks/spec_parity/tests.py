@@ -76,9 +76,16 @@ def _loud(scored: Scored) -> bool:
     return gap is not None and math.sqrt(gap) > 2 * GATE
 
 
+def alarms_in_both_halves(scored: Sequence[Scored]) -> list[str]:
+    """Tests that alarm over all answers, and over every second one and the others by themselves."""
+    whole = run_tests(scored)
+    halves = [run_tests(scored[start::2], CONFIRMING_LEVEL) for start in (0, 1)]
+    return [name for name in whole.names if all(name in half.names for half in halves)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """Two samples of surprise: tokens after the first of an answer, where drafts are judged, and first tokens.
+    """Two samples of surprise: tokens after the first of an answer, where drafts are judged, and others that never are.
 
     Surprise is log p(token) less its expectation under the table the server gives beside it: 0 on average, whatever the
     context, if tokens are drawn from what is told. difference: in nats; p_value: two-sided, Welch's; None with too few.
@@ -90,23 +97,32 @@ class Sampling:
     p_value: float | None
 
 
-def sampling(answers: Sequence[Answer]) -> Sampling:
-    """Compare the two samples, one value an answer for the drafted tokens."""
+def sampling(answers: Sequence[Answer], other: Sequence[Answer] = ()) -> Sampling:
+    """Compare the two samples, one value an answer for tokens after the first.
+
+    The undrafted ones are the same tokens of another server, where one was asked, else the first tokens of this one.
+    """
     from scipy import stats
 
-    sampled = [
+    sampled, elsewhere = _tables(answers), _tables(other)
+    first = [value for logprobs in sampled if (value := surprise(logprobs[0])) is not None]
+    if elsewhere:
+        first = [fmean(values) for logprobs in elsewhere if (values := _surprises(logprobs[1:]))]
+    means = [fmean(values) for logprobs in sampled if (values := _surprises(logprobs[1:]))]
+    if min(len(first), len(means)) < FEWEST_SAMPLES:
+        return Sampling(drafted=len(means), undrafted=len(first), difference=None, p_value=None)
+    p_value = float(stats.ttest_ind(means, first, equal_var=False).pvalue)
+    return Sampling(drafted=len(means), undrafted=len(first), difference=fmean(means) - fmean(first), p_value=p_value)
+
+
+def _tables(answers: Sequence[Answer]) -> list[tuple[TokenLogprob, ...]]:
+    return [
         answer.logprobs
         for answer in answers
         if answer.record.invoke.labels.get("kind") == SAMPLED
         and answer.record.complete.outcome is Outcome.OK
         and answer.logprobs
     ]
-    first = [value for logprobs in sampled if (value := surprise(logprobs[0])) is not None]
-    means = [fmean(values) for logprobs in sampled if (values := _surprises(logprobs[1:]))]
-    if min(len(first), len(means)) < FEWEST_SAMPLES:
-        return Sampling(drafted=len(means), undrafted=len(first), difference=None, p_value=None)
-    p_value = float(stats.ttest_ind(means, first, equal_var=False).pvalue)
-    return Sampling(drafted=len(means), undrafted=len(first), difference=fmean(means) - fmean(first), p_value=p_value)
 
 
 def _surprises(logprobs: Sequence[TokenLogprob]) -> list[float]:

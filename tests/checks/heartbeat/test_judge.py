@@ -43,7 +43,7 @@ class Shot:
 Change = Callable[[Shot], Shot]
 
 
-def history(change: Change = lambda shot: shot, phases: Sequence[str] = PHASES, **more: int) -> CheckHistory:
+def history(change: Change = lambda shot: shot, phases: Sequence[str] = PHASES, rounds: int = 1) -> CheckHistory:
     shots = [
         Shot(phase=phase, probe=probe, salted=salted, repeat=repeat, cached=64 if repeat and not salted else 0)
         for phase in phases
@@ -52,7 +52,7 @@ def history(change: Change = lambda shot: shot, phases: Sequence[str] = PHASES, 
         for repeat in range(REPEATS)
     ]
     answers = [_answer(number, change(shot)) for number, shot in enumerate(shots)]
-    return CheckHistory(answers=tuple(answers), capabilities=Capabilities(engine="vllm"), **more)
+    return CheckHistory(answers=tuple(answers), capabilities=Capabilities(engine="vllm"), rounds=rounds)
 
 
 def _answer(number: int, shot: Shot) -> Answer:

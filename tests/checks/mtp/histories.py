@@ -31,6 +31,7 @@ class Shot:
     counted: tuple[int, int] | None = None
     tokens: int | None = None
     events: tuple[int, ...] | None = None
+    prompts_of: str = "this run"
 
     @property
     def steps(self) -> int:
@@ -92,7 +93,7 @@ def _answer(number: int, shot: Shot, fields: bool) -> Answer:
     pair = f"r0/{shot.content}{shot.index}"
     invoke = Invoke(
         request_id=f"q{number}", cell=shot.cell, step="ask", key=f"{pair}/{shot.arm}", planned_ns=0,
-        phase=Phase.MEASURE, session=pair, arm=shot.arm, prompt_hash=pair,
+        phase=Phase.MEASURE, session=pair, arm=shot.arm, prompt_hash=f"{shot.prompts_of}/{pair}",
         labels={"content": shot.content, "arm": shot.arm, "pair": pair},
     )  # fmt: skip
     own: dict[str, Json] = {

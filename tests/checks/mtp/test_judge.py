@@ -152,6 +152,17 @@ def test_less_than_the_baseline_on_the_same_prompts_fails() -> None:
     assert judge(history(shots(), baseline=history(lower))).status is Status.PASS
 
 
+def test_less_than_a_baseline_of_other_prompts_has_to_repeat() -> None:
+    def lower(shot: Shot) -> Shot:
+        return replace(halved_on(HIT)(halved_on(COLD)(shot)), prompts_of="another run")
+
+    baseline = history(shots(8))
+    first = judge(history(shots(8, change=lower), baseline=baseline))
+    assert first.status is Status.SUSPECT and first.follow_up is not None
+    again = [*shots(8, change=lower), *shots(16, change=lower, cell="mtp-r1", seed=2)]
+    assert judge(history(again, rounds=2, baseline=baseline)).status is Status.FAIL
+
+
 def test_less_than_what_was_published_is_suspect_at_most() -> None:
     assert judge(history(shots(), expected_acceptance=3.9)).status is Status.SUSPECT
     assert judge(history(shots(), expected_acceptance=2.13)).status is Status.PASS

@@ -37,6 +37,7 @@ class Shot:
     tables: bool = True
     prompt_slip: int = 0
     drafts: tuple[int, int, int] | None = (12, 12, 36)
+    side: str = "decoded"
 
 
 Change = Callable[[Shot], Shot]
@@ -59,7 +60,7 @@ def history(asked: Sequence[Shot], sampled: Sequence[Answer] = (), **more: Any) 
 
 
 def _answer(shot: Shot) -> Answer:
-    tables = tuple(_table(shot, position, "decoded") for position in range(LENGTH))
+    tables = tuple(_table(shot, position, shot.side, _shift(shot, position)) for position in range(LENGTH))
     return _made(shot, ANSWER, f"{shot.name}/answer", PROMPT, LENGTH, tables, {})
 
 
@@ -92,6 +93,11 @@ def _made(
         extra=own,
     )
     return Answer(record=Record(invoke=invoke, complete=done), logprobs=tables if shot.tables else None)
+
+
+def _shift(shot: Shot, position: int) -> float:
+    """Answers of another server carry the shift themselves."""
+    return shot.shift if shot.side != "decoded" and position in shot.off else 0.0
 
 
 def _table(shot: Shot, position: int, side: str, shift: float = 0.0) -> TokenLogprob:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from harness.checks.history import Capabilities, CheckHistory
+from harness.checks.history import Answer, Capabilities, CheckHistory
 from harness.checks.spec_parity.judge import judge
 from harness.checks.spec_parity.tests import sampling, surprise
 from harness.checks.verdict import Status
@@ -111,6 +112,35 @@ def test_tokens_drawn_otherwise_are_an_alarm_that_fresh_prompts_make_a_failure()
     assert judge(history(shots(), biased)).status is Status.SUSPECT
     both = [*shots(), *shots(cell="spec-parity-r1")]
     assert judge(history(both, biased, rounds=2)).status is Status.FAIL
+
+
+def elsewhere(change: Callable[[Shot], Shot] = lambda shot: shot) -> tuple[Answer, ...]:
+    """What another server answers to the same prompts."""
+    answers = history(shots(change=lambda shot: change(replace(shot, side="elsewhere")))).answers
+    return tuple(answer for answer in answers if answer.record.invoke.labels["kind"] == "answer")
+
+
+def test_another_server_that_answers_the_same_is_named_in_the_pass() -> None:
+    verdict = judge(history(shots(), other=elsewhere()))
+    assert verdict.status is Status.PASS and "from the other server" in verdict.reason
+
+
+def test_another_server_that_answers_otherwise_fails_when_both_halves_show_it() -> None:
+    other = elsewhere(lambda shot: replace(shot, shift=1.0, off=tuple(range(2, 24))))
+    verdict = judge(history(shots(), other=other))
+    assert verdict.status is Status.FAIL and "both halves" in verdict.reason
+
+
+def test_two_prompts_that_another_server_answers_otherwise_are_suspect() -> None:
+    def two(shot: Shot) -> Shot:
+        return replace(shot, shift=1.0, off=tuple(range(2, 24))) if shot.name.endswith(("p2", "p4")) else shot
+
+    assert judge(history(shots(), other=elsewhere(two))).status is Status.SUSPECT
+
+
+def test_samples_of_another_server_are_the_undrafted_ones() -> None:
+    found = sampling(sampled(64, 0.98), sampled(64, 0.7, seed=4))
+    assert found.undrafted == 64 and found.p_value is not None and found.p_value < 1e-4
 
 
 def test_too_few_samples_have_no_p_value() -> None:
