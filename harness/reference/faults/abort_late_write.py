@@ -40,7 +40,7 @@ class AbortLateWrite(Fault):
             ),
             Mode(
                 name="block",
-                size="medium",
+                size="gross",
                 effect="its latents are written into the newest block of the cache",
                 trigger="an abort of a sequence with a full block, and a block stored in the steps after it",
             ),
