@@ -104,10 +104,11 @@ def _loads(options: SweepOptions) -> list[Load | None]:
         return [Load(label=f"trace x{options.speed:g}", rate_per_s=None, arrivals=None)]
     if not options.request_rates:
         return [None]
-    return [_load(options, rate) for rate in options.request_rates]
+    return [open_load(options, rate) for rate in options.request_rates]
 
 
-def _load(options: SweepOptions, rate: str) -> Load:
+def open_load(options: SweepOptions, rate: str) -> Load:
+    """The open load of one --request-rate; UsageError if it makes no sense."""
     try:
         arrivals = arrivals_of(options, rate)
     except ValueError as error:

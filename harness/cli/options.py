@@ -26,6 +26,7 @@ class SweepOptions:
     concurrency; burstiness likewise. in_flight_cap: most requests in flight under an open load. ramp: shape, end_per_s
     and seconds. dataset_path: a trace or dataset to send; dataset_format None means it is guessed. timed, speed: a
     trace's own times, sped up. mix: classes with name, workload, weight and sizes. num_runs: rounds of every cell.
+    auto: loads are searched for, up to auto_max.
     """
 
     concurrency: tuple[int, ...]
@@ -66,6 +67,8 @@ class SweepOptions:
     profile: str | None = None
     mix: tuple[Mapping[str, Json], ...] = ()
     num_runs: int = 1
+    auto: bool = False
+    auto_max: float = 256
     connect_timeout_s: float = 10.0
     first_byte_timeout_s: float = 600.0
     stall_timeout_s: float = 120.0
@@ -95,6 +98,10 @@ class SweepOptions:
             raise ValueError("a trace or dataset needs its file: --dataset-path")
         if self.num_runs < 1 or not self.speed > 0:
             raise ValueError("--num-runs must be at least 1, and --speed above 0")
+        if self.auto and (self.timed or len(self.contexts) > 1 or self.num_runs > 1 or self.dataset_name == TRACE):
+            raise ValueError("--auto searches over one load: no trace, one --context, one run")
+        if self.auto and (len(self.request_rates) > 1 or "inf" in self.request_rates):
+            raise ValueError("--auto starts from one finite --request-rate")
         for text in (*self.request_rates, self.burstiness):
             parse_positive(text, "--request-rate and --burstiness")
 

@@ -31,6 +31,8 @@ RESUME_OPTIONS = ("base_url", "api_key", "headers", "notes", "result_dir", "repo
     "--concurrency", "--max-concurrency", default="1,8,32", show_default=True,
     help="Levels; one cell each. Under open load: most requests in flight.",
 )  # fmt: skip
+@click.option("--auto", is_flag=True, help="Search: the knee, or the largest load that meets --goodput.")
+@click.option("--auto-max", type=float, default=256, show_default=True, help="Highest load that --auto tries.")
 @click.option("--num-runs", type=int, default=1, show_default=True, help="Rounds of every cell, taking turns.")
 @click.option("--base-url", "--url", default=None, help="Server, with or without /v1. [env: OPENAI_BASE_URL]")
 @click.option("--model", default=None, help="Model to ask; default: the only one served.")
@@ -94,7 +96,7 @@ def _request(context: click.Context, given: Mapping[str, object]) -> SweepReques
     return SweepRequest(
         options=options,
         notes=notes,
-        argv=tuple(sys.argv),
+        argv=tuple(sys.argv[1:]),
         environment=dict(os.environ),
         dry_run=bool(given["dry_run"]),
         **own,  # type: ignore[arg-type]

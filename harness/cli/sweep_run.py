@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import orjson
 
+from harness.cli.auto import findings, run_search, told
 from harness.cli.budget import SweepPlan
 from harness.cli.counting import Counting, by_characters, by_server, by_tokenizer_file
 from harness.cli.disk import disk_trouble_is_a_message
@@ -42,9 +43,10 @@ from harness.endpoint.secret import redact_argv
 from harness.endpoint.target import Target, Timeouts
 from harness.metrics import CellSummary
 from harness.records import SCHEMA_VERSION, RunInfo, TargetInfo
-from harness.store import RunFolder, new_run_id
+from harness.store import RunFolder, new_run_id, write_derived
 
 CLOCK = MonotonicClock()
+LIMIT_FILE = "limit.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,11 +78,15 @@ async def run_sweep(request: SweepRequest) -> int:
         return _dry_run(request, options, material)
     with announced(request.base_url, request.environment) as choice:
         target, info, counting = await _prepare(choice, access, options)
-        plans = () if options.exact_lengths else _planned(options, counting, material, info)
+        later = options.exact_lengths or options.auto
+        plans = () if later else _planned(options, counting, material, info)
         record = _run_info(request, options, info, counting)
         with disk_trouble_is_a_message(), RunFolder.create(request.result_dir, record) as run:
             if options.exact_lengths:
                 material = await _sized(run, options, counting, material, target)
+            if options.auto:
+                return await _search(request, run, options, counting, material, target)
+            if options.exact_lengths:
                 plans = _planned(options, counting, material, info)
             return await _measure(request, run, options, plans, target)
 
@@ -124,6 +130,8 @@ async def _resume(request: SweepRequest, folder: Path, access: Access) -> int:
     with disk_trouble_is_a_message(), RunFolder.open(folder) as run:
         was = run.info.target
         options = SweepOptions.from_json(run.info.options)
+        if options.auto:
+            raise click.UsageError(f"{folder} is a search (--auto), which is not resumed; start a new one")
         base_url = request.base_url if request.base_url is not None or was.chosen_by == EMBEDDED else was.base_url
         with announced(base_url, {} if was.chosen_by == EMBEDDED else request.environment) as choice:
             target, info, counting = await _prepare(choice, access, options)
@@ -205,6 +213,25 @@ async def _measure(
         click.echo(f"interrupted; complete it with: ling-bench sweep --resume {run.path}", err=True)
         raise
     return _conclude(request, run)
+
+
+async def _search(
+    request: SweepRequest,
+    run: RunFolder,
+    options: SweepOptions,
+    counting: Counting,
+    material: Material,
+    target: Target,
+) -> int:
+    """Look for the limit, keep what was found beside the cells, then report like any sweep."""
+    own = replace(options, contexts=(), input_tokens=options.contexts[0]) if options.contexts else options
+    async with Client(target, CLOCK) as client:
+        trials = await run_search(run, client, CLOCK, own, counting, material)
+    found = findings(own, trials)
+    write_derived(run, LIMIT_FILE, found)
+    code = _conclude(request, run)
+    click.echo(told(found), err=True)
+    return code
 
 
 def _conclude(request: SweepRequest, run: RunFolder) -> int:

@@ -51,6 +51,7 @@ class CellSummary:
     arrivals: str | None = None
     request_rate: float | None = None
     round_index: int = 0
+    bound: str | None = None
 
     def metric(self, name: str) -> Metric | None:
         """The metric of that name; None if it was not computed."""
@@ -72,6 +73,7 @@ class CellSummary:
             "arrivals": self.arrivals,
             "request_rate": self.request_rate,
             "round": self.round_index,
+            "bound": self.bound,
             "cache_mode": self.cache_mode,
             "finished": self.finished,
             **{each.name: _number(each) for each in self.metrics},

@@ -9,6 +9,7 @@ from pathlib import Path
 from harness.drive.lengths import LENGTHS
 from harness.metrics import CellSummary, MetricOptions, summarise_cell
 from harness.records import RoundPlan, RunInfo
+from harness.report.bound import server_load
 from harness.report.drafts import counted_in_cell
 from harness.report.warnings import history_warnings, run_warnings
 from harness.store import CellHistory, RunFolder, read_cell, write_derived
@@ -55,7 +56,9 @@ def load_run(run: RunFolder, percentiles: Sequence[float] | None = None) -> RunD
     options = MetricOptions(goodput=run.info.goodput, percentiles=chosen)
     plans = {plan.cell: plan for plan in run.rounds()}
     histories = {name: read_cell(run, name) for name in run.cells() if not _prepares(plans.get(name))}
-    cells = tuple(_summarise(history, plans.get(name), options) for name, history in histories.items())
+    cells = tuple(
+        _summarise(history, plans.get(name), options, run.info.target.engine) for name, history in histories.items()
+    )
     summary = RunSummary(
         path=run.path,
         info=run.info,
@@ -106,7 +109,7 @@ def _own_percentiles(info: RunInfo) -> tuple[float, ...]:
     return tuple(float(each) for each in asked if isinstance(each, (int, float)))
 
 
-def _summarise(history: CellHistory, plan: RoundPlan | None, options: MetricOptions) -> CellSummary:
+def _summarise(history: CellHistory, plan: RoundPlan | None, options: MetricOptions, engine: str | None) -> CellSummary:
     summary = summarise_cell(
         history.records,
         history.info,
@@ -117,6 +120,9 @@ def _summarise(history: CellHistory, plan: RoundPlan | None, options: MetricOpti
         warnings=history_warnings(history),
         counted=counted_in_cell(history.info),
     )
+    if history.info is not None:
+        load = server_load(history.info, engine)
+        summary = replace(summary, metrics=(*summary.metrics, *load.metrics()), bound=load.bound)
     if plan is None:
         return summary
     return replace(

@@ -20,6 +20,7 @@ from harness.records import Outcome, Record
 from harness.report import style
 from harness.report.derive import RunData, RunSummary
 from harness.report.numbers import percent, run_letter
+from harness.report.scaling_figure import draw_scaling, wanted
 from harness.report.tables import load_word
 from harness.store import CellHistory
 from workloads.plan import Phase
@@ -44,7 +45,21 @@ class Drawing:
 def draw_all(runs: Sequence[RunData]) -> list[Drawing]:
     """Every figure, in the order of the page."""
     with style.settings():
-        return [draw(runs) for draw in FIGURES.values()]
+        return [*(draw(runs) for draw in FIGURES.values()), *_scaling(runs)]
+
+
+def _scaling(runs: Sequence[RunData]) -> list[Drawing]:
+    """The scalability law of every run with levels enough for it."""
+    return [
+        Drawing(
+            slug=f"scaling{'' if len(runs) == 1 else '_' + run_letter(at)}",
+            title="Scaling with concurrency",
+            words="throughput at each level with the fitted scalability law",
+            figure=draw_scaling(run.summary),
+        )
+        for at, run in enumerate(runs)
+        if wanted(run.summary)
+    ]
 
 
 def throughput(runs: Sequence[RunData]) -> Drawing:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from harness.metrics import CellSummary
@@ -89,6 +89,7 @@ def run_tables(runs: Sequence[RunSummary]) -> tuple[Table, ...]:
         _table("throughput", "Throughput", runs, _throughput_columns(goodput)),
         *((_table("speculation", "Speculation", runs, SPECULATION_COLUMNS),) if drafting else ()),
         _table("health", "The harness itself", runs, HEALTH_COLUMNS),
+        _with_bound(_table("server", "The server, and what bound it", runs, SERVER_COLUMNS), runs),
         _table("ttft_tpot", "Latency: TTFT and TPOT", runs, *_spreads(percentiles, ("ttft", "tpot"))),
         _table("itl_e2el", "Latency: ITL and E2E", runs, *_spreads(percentiles, ("itl", "e2el"))),
         _table("lengths", "Lengths", runs, *_spreads(percentiles, ("input_tokens", "output_tokens"))),
@@ -124,6 +125,13 @@ SPECULATION_COLUMNS = (
     Column(heading="drafts accepted", metric="draft_acceptance_rate", show=percent),
     Column(heading="counted by", metric="acceptance_length", noted=True),
 )
+SERVER_COLUMNS = (
+    Column(heading="running", metric="server_running", show=whole),
+    Column(heading="waiting", metric="server_waiting", show=whole),
+    Column(heading="preempted", metric="server_preempted", show=whole),
+    Column(heading="KV used", metric="server_kv_usage", show=percent),
+    Column(heading="state slots used", metric="server_state_usage", show=percent),
+)
 SPREAD_HEADINGS = {
     "ttft": ("TTFT ms", "ttft_ms"),
     "tpot": ("TPOT ms", "tpot_ms"),
@@ -132,6 +140,18 @@ SPREAD_HEADINGS = {
     "input_tokens": ("input tokens", "input_tokens"),
     "output_tokens": ("output tokens", "output_tokens"),
 }
+
+
+def _with_bound(table: Table, runs: Sequence[RunSummary]) -> Table:
+    """The table with a last column of words: what bound each cell."""
+    bounds = [cell.bound for run in runs for cell in run.cells]
+    return replace(
+        table,
+        headings=(*table.headings, "bound by"),
+        rows=tuple((*row, bound or NOT_REPORTED) for row, bound in zip(table.rows, bounds, strict=True)),
+        metrics=(*table.metrics, "bound"),
+        values=tuple((*row, bound) for row, bound in zip(table.values, bounds, strict=True)),
+    )
 
 
 def _throughput_columns(goodput: bool) -> tuple[Column, ...]:

@@ -16,7 +16,7 @@ from harness.store import StoreError
 from tests.report.synthetic import write_run
 from tests.store.samples import run_info
 
-TABLES = {"throughput", "ttft_tpot", "itl_e2el", "lengths", "health", "metrics"}
+TABLES = {"throughput", "server", "ttft_tpot", "itl_e2el", "lengths", "health", "metrics"}
 PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
 
 
