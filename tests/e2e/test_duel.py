@@ -106,17 +106,16 @@ def test_a_dry_run_says_what_it_would_cost(embedded: tuple[str, str], tmp_path: 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3_600)
+@pytest.mark.timeout(1_200)
 def test_hybrid_and_twin_cost_what_their_architectures_say(embedded: tuple[str, str], tmp_path: Path) -> None:
-    size = ("--context", "512,2K,4K,8K", "--concurrency", "1,8,32", "--num-prompts", "32", "--output-len", "32")
-    document = duel(tmp_path, *embedded, *size, "--ignore-eos", *PRESETS, timeout_s=3_500)
+    size = ("--context", "512,2K,4K", "--concurrency", "1,8", "--num-prompts", "24", "--output-len", "32")
+    document = duel(tmp_path, *embedded, *size, "--ignore-eos", *PRESETS, timeout_s=1_100)
     growth = {each["concurrency"]: each for each in document["growth"] if each["figure"] == "median_tpot_ms"}
-    for concurrency in (8, 32):
-        # One of the hybrid's six layers attends over the context, all six of the twin's do.
-        assert growth[concurrency]["first_ms_per_1024_tokens"] > 0
-        assert growth[concurrency]["ratio_low"] > 1.3, growth[concurrency]
+    # One of the hybrid's six layers attends over the context, all six of the twin's do.
+    assert growth[8]["first_ms_per_1024_tokens"] > 0
+    assert growth[8]["ratio_low"] > 1.3, growth[8]
     tpot = [each for each in document["ratios"] if each["figure"] == "median_tpot_ms"]
-    assert all(each["ratio"] > 1 for each in tpot if each["context_tokens"] == 8_192), "at 8K the hybrid must be ahead"
+    assert all(each["ratio"] > 1 for each in tpot if each["context_tokens"] == 4_096), "at 4K the hybrid must be ahead"
     throughput = [each for each in document["crossovers"] if each["figure"] == "output_throughput"]
     found = [each for each in throughput if each["along"] == "context length" and each["at"] is not None]
     assert found, "the twin is ahead on short prompts, the hybrid on long ones"
