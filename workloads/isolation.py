@@ -24,13 +24,18 @@ MOST_IN_FLIGHT = 16
 ANSWER_TOKENS = 12
 LONG_ANSWER_TOKENS = 24
 DROPPED_TOKENS = 64
+PRESSED_ANSWER_TOKENS = 96
 DROPPED_AFTER = (0, 1, 2, 3, 5, 8)
 BACKGROUND_TOKENS = (2, 5, 9, 14, 20, 24)
 FILLER_CHARS = 160
 TENANT_CHARS = 2200
+STORED_CHARS = 400
+STORED = 12
 PRESSED = 12
 RESENT = 12
 FIRST_KEY, LAST_KEY = 10, 99
+# Years occur in ordinary text: no codeword looks like one.
+LOWEST_DIGIT = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +90,15 @@ def isolation(material: Material, options: IsolationOptions) -> Waves:
     )
 
 
-def sessions(seed: Json, name: str, digits: int, number: int, prefix: str = "p") -> tuple[Session, ...]:
+def sessions(
+    seed: Json, name: str, digits: int, number: int, prefix: str = "p", filler_chars: int = FILLER_CHARS
+) -> tuple[Session, ...]:
     """`number` sessions whose keys and codewords all differ."""
     rng = seeded(seed, NAME, name, prefix)
     keys = rng.sample(range(FIRST_KEY, LAST_KEY + 1), number)
-    codewords = rng.sample(range(10 ** (digits - 1), 10**digits), number)
+    codewords = rng.sample(range(LOWEST_DIGIT * 10 ** (digits - 1), 10**digits), number)
     return tuple(
-        Session(name=f"{name}/{prefix}{index:02}", key=f"K{key}", codeword=str(codeword))
+        Session(name=f"{name}/{prefix}{index:02}", key=f"K{key}", codeword=str(codeword), filler_chars=filler_chars)
         for index, (key, codeword) in enumerate(zip(keys, codewords, strict=True))
     )
 
@@ -112,6 +119,7 @@ class _Asking:
         self._material = material
         self._options = options
         self._sessions = sessions(options.seed, options.name, options.digits, SESSIONS)
+        self._stored = sessions(options.seed, options.name, options.digits, STORED * options.cycles, "s", STORED_CHARS)
         self._tenants = sessions(options.seed, options.name, options.digits, 4 * options.cycles, "t")
 
     def phase(self, cycle: int) -> Phase:
@@ -127,6 +135,7 @@ class _Asking:
         yield from self._company(cycle, number)
         yield from self._strangers(cycle, number)
         yield self._storm(cycle, number)
+        yield from self._after_storm(cycle, number)
         yield self._churn(cycle, number)
         yield from self._pressed(cycle, number)
         yield from self._resent(cycle, number)
@@ -151,14 +160,23 @@ class _Asking:
             yield (self._fact(self._sessions[4 + index], _Place(arm="after-tenant", cycle=cycle), number),)
 
     def _storm(self, cycle: int, number: Iterator[int]) -> Wave:
-        """Requests that are dropped midway, and victims who come as places fall free."""
+        """Requests that are dropped midway, and victims who come as places fall free, some to be cached."""
         steps: list[Ask] = []
         for index in range(4 * len(DROPPED_AFTER)):
             steps.append(self._dropped(DROPPED_AFTER[index % len(DROPPED_AFTER)], cycle, number))
             if index % 2:
                 place = _Place(arm="victim", cycle=cycle, size=MOST_IN_FLIGHT)
                 steps.append(self._fact(self._sessions[index % SESSIONS], place, number))
+            if index % 2 == 0:
+                place = _Place(arm="stored", cycle=cycle, size=MOST_IN_FLIGHT)
+                steps.append(self._fact(self._stored[STORED * cycle + index // 2], place, number, salted=False))
         return tuple(steps)
+
+    def _after_storm(self, cycle: int, number: Iterator[int]) -> Iterator[Wave]:
+        """What was cached in the storm: computed anew, and taken from the cache."""
+        for session in self._stored[STORED * cycle : STORED * (cycle + 1)]:
+            yield (self._fact(session, _Place(arm="solo", cycle=cycle), number),)
+            yield (self._fact(session, _Place(arm="cached", cycle=cycle), number, salted=False),)
 
     def _churn(self, cycle: int, number: Iterator[int]) -> Wave:
         """One foreground request again and again while others come and go."""
@@ -174,11 +192,15 @@ class _Asking:
         tokens = self._options.pressed_tokens
         if tokens is None:
             return
-        place = _Place(arm="pressed", cycle=cycle, size=MOST_IN_FLIGHT)
-        heavy = [self._background(LONG_ANSWER_TOKENS, cycle, number, tokens) for _ in range(PRESSED)]
-        chosen = self._sessions[:4]
-        steps = [self._fact(session, place, number, LONG_ANSWER_TOKENS) for session in chosen]
-        yield (*heavy[:6], *steps, *heavy[6:])
+        names = [f"{self._options.name} pressed {cycle} {index}" for index in range(PRESSED)]
+
+        def heavy(name: str, place: _Place) -> Ask:
+            prompt = self._material.prompt([Segment(name=name, tokens=tokens)])
+            return self._ask(name, prompt, place, number, PRESSED_ANSWER_TOKENS, expected=tokens)
+
+        # Who came last has to give way first.
+        yield from ((heavy(name, _Place(arm="solo", cycle=cycle)),) for name in names[PRESSED // 2 :])
+        yield tuple(heavy(name, _Place(arm="pressed", cycle=cycle, size=PRESSED)) for name in names)
 
     def _resent(self, cycle: int, number: Iterator[int]) -> Iterator[Wave]:
         """A prompt that leaves one token to compute after a hit: alone, and while others decode."""
@@ -198,9 +220,18 @@ class _Asking:
         others = [self._background(BACKGROUND_TOKENS[n % 6], cycle, number) for n in range(MOST_IN_FLIGHT - 2)]
         yield (*others, *(again("resent", MOST_IN_FLIGHT) for _ in range(RESENT)))
 
-    def _fact(self, session: Session, place: _Place, number: Iterator[int], tokens: int = ANSWER_TOKENS) -> Ask:
+    def _fact(
+        self,
+        session: Session,
+        place: _Place,
+        number: Iterator[int],
+        tokens: int = ANSWER_TOKENS,
+        *,
+        salted: bool = True,
+    ) -> Ask:
         labels: dict[str, Json] = {"key": session.key, "codeword": session.codeword}
-        return self._ask(session.name, self._question(session), place, number, tokens, labels=labels)
+        prompt = self._question(session)
+        return self._ask(session.name, prompt, place, number, tokens, labels=labels, salted=salted)
 
     def _tenant(self, session: Session, cycle: int, number: Iterator[int]) -> Ask:
         labels: dict[str, Json] = {"key": session.key, "codeword": session.codeword}
@@ -218,13 +249,10 @@ class _Asking:
         prompt = self._text(f"{name} {after}", 2 * FILLER_CHARS, [], "K00")
         return self._ask(None, prompt, _Place(arm="dropped", cycle=cycle), number, DROPPED_TOKENS, abort=after)
 
-    def _background(self, tokens: int, cycle: int, number: Iterator[int], length: int | None = None) -> Ask:
-        place = _Place(arm="background", cycle=cycle)
+    def _background(self, tokens: int, cycle: int, number: Iterator[int]) -> Ask:
         name = f"{self._options.name} background {cycle} {tokens}"
-        if length is None:
-            return self._ask(None, self._text(name, FILLER_CHARS, [], "K00"), place, number, tokens)
-        prompt = self._material.prompt([Segment(name=f"{name} long {next(number)}", tokens=length)])
-        return self._ask(None, prompt, place, number, tokens, expected=length)
+        prompt = self._text(name, FILLER_CHARS, [], "K00")
+        return self._ask(None, prompt, _Place(arm="background", cycle=cycle), number, tokens)
 
     def _question(self, session: Session) -> Prompt:
         return self._text(session.name, session.filler_chars, [_fact(session)], session.key)

@@ -12,6 +12,11 @@ from harness.reference.faults.registry import FAULTS
 BASE = ("--noise", "bf16", "--cache-bytes", "6000000", "--max-model-len", "4096")
 DRAFTS = ("--speculative-tokens", "3")
 HOST = ("--host-bytes", "64000000")
+# So small that a dozen prompts overfill it; so large that a prompt stays cached beside sixteen others.
+SMALL = ("--cache-bytes", "1100000", "--max-model-len", "2048")
+ROOMY = ("--cache-bytes", "64000000")
+# Sixteen requests fill them, and no graph was captured for twelve rows.
+FEW_SLOTS = ("--slots", "12")
 HEALTHY_SIZE = "healthy"
 
 
@@ -40,10 +45,11 @@ WATCHES: dict[str, Watch] = {
     "K10": Watch(checks=("eviction", "spec-parity")),
     "K11": Watch(checks=("isolation", "heartbeat")),
     "K12": Watch(checks=("isolation",)),
-    "K13:preempt": Watch(checks=("isolation",)),
+    "K13:preempt": Watch(checks=("isolation",), engine=SMALL),
     "K13:rewind": Watch(checks=("eviction",)),
-    "K14": Watch(checks=("isolation",)),
+    "K14": Watch(checks=("isolation",), engine=ROOMY),
     "K15": Watch(checks=("isolation",)),
+    "K15:last": Watch(checks=("isolation",), engine=FEW_SLOTS),
     "K17": Watch(checks=("isolation",), engine=DRAFTS),
     "K18": Watch(checks=("isolation",)),
     "K19:snapshot": Watch(checks=("eviction", "heartbeat")),
@@ -51,7 +57,7 @@ WATCHES: dict[str, Watch] = {
     "K20": Watch(checks=("spec-parity",), engine=DRAFTS),
     "K21": Watch(checks=("spec-parity",), engine=DRAFTS),
     "K22": Watch(checks=("spec-parity",), engine=DRAFTS),
-    "K23": Watch(checks=("isolation",), engine=DRAFTS),
+    "K23": Watch(checks=("isolation",), engine=(*DRAFTS, *ROOMY, "--policy", "fork")),
     "K24": Watch(checks=("mtp",), engine=DRAFTS),
     "K24:tier": Watch(checks=("mtp",), engine=(*DRAFTS, *HOST)),
     "K25": Watch(checks=("spec-parity",), engine=DRAFTS),
@@ -96,6 +102,7 @@ HEALTHY: dict[str, tuple[str, ...]] = {
     "policy fork": ("--policy", "fork"),
     "two replicas": ("--replicas", "2"),
     "host tier": HOST,
+    "memory pressure": SMALL,
     "granularity above the prompts": ("--state-interval", "4096"),
     "control K07:cast": ("--fault", CONTROL.replace(":", ":mode=")),
 }

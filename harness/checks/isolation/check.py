@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.checks.check import Check, PlanRequest
 from harness.checks.isolation.judge import judge
-from workloads.isolation import LONG_ANSWER_TOKENS, MOST_IN_FLIGHT, NAME, PRESSED, IsolationOptions, isolation
+from workloads.isolation import MOST_IN_FLIGHT, NAME, PRESSED, IsolationOptions, isolation
 from workloads.waves import Waves
 
 PROMPTS_PER_CYCLE = 16
@@ -12,6 +12,7 @@ CODEWORD_DIGITS = 4
 CHAT_CODEWORD_DIGITS = 10
 DEFAULT_BLOCK = 64
 RESERVE_TOKENS = 64
+SHORT_OF_A_BLOCK = 4
 
 
 def plan(request: PlanRequest) -> Waves:
@@ -46,10 +47,13 @@ def _resend_tokens(request: PlanRequest) -> int | None:
 
 def _pressed_tokens(request: PlanRequest) -> int | None:
     """A share of the memory that PRESSED of them do not find; None where it is not known or costs too much."""
-    memory = request.capabilities.cache_tokens
+    known = request.capabilities
+    memory = known.cache_tokens
     if memory is None or not request.exclusive:
         return None
-    tokens = memory // PRESSED - LONG_ANSWER_TOKENS // 2
+    block = known.block_tokens if known.block_tokens is not None else DEFAULT_BLOCK
+    # A whole number of blocks but for a few tokens, so that every answer soon needs another one.
+    tokens = memory // PRESSED // block * block - SHORT_OF_A_BLOCK
     longest = request.budget.longest_prompt_tokens
     if request.max_model_len is not None:
         longest = min(longest, request.max_model_len - RESERVE_TOKENS)

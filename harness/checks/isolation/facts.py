@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from harness.checks.degenerate import CERTAIN, garbage
 from harness.checks.history import Answer, CheckHistory
 from harness.records import Outcome, TokenLogprob
-from harness.stats.gaps import first_flip, mean_gap, squared_gaps
+from harness.stats.gaps import POSITIONS, first_flip, mean_gap, squared_gaps
 from workloads.plan import Json
 
 NO_NUMBER = "a token without a log-probability, where other answers have one"
+LONGEST = 256
 ALONE = frozenset({"solo", "resent-alone"})
 """Arms in which nobody else is served and nobody of note was just before."""
 
@@ -51,8 +52,8 @@ class Row:
 class Distance:
     """How far one answer is from the nearest answer of the same request asked alone.
 
-    rms: nats over the positions whose context is the same. flip: nats by which both sides prefer the token they chose
-    where they first differ, 0.0 if they do not. Both None without log-probabilities.
+    rms: nats, the largest over stretches of POSITIONS whose context is the same. flip: nats by which both sides prefer
+    the token they chose where they first differ, 0.0 if they do not. Both None without log-probabilities.
     """
 
     row: Row
@@ -127,8 +128,10 @@ def _or_infinite(value: float | None) -> float:
 
 
 def _distance(row: Row, other: Row) -> Distance:
-    gap = mean_gap(squared_gaps(row.logprobs, other.logprobs))
-    flip = first_flip(row.logprobs, other.logprobs)
+    gaps = squared_gaps(row.logprobs, other.logprobs, LONGEST)
+    parts = [mean_gap(gaps[start : start + POSITIONS]) for start in range(0, len(gaps), POSITIONS)]
+    gap = max((part for part in parts if part is not None), default=None)
+    flip = first_flip(row.logprobs, other.logprobs, LONGEST)
     known = gap is not None
     return Distance(
         row=row,

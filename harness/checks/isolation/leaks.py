@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from harness.checks.isolation.facts import Row
+from workloads.isolation import LOWEST_DIGIT
 
 STRANGER, TENANT = "stranger", "tenant"
 
@@ -77,5 +78,5 @@ def _chance(hits: int, answers: int, right: int, codewords: Collection[str]) -> 
     if hits == 0:
         return 1.0
     digits = min(len(codeword) for codeword in codewords)
-    share = min(1.0, right / (9 * 10 ** (digits - 1)))
+    share = min(1.0, right / ((10 - LOWEST_DIGIT) * 10 ** (digits - 1)))
     return float(stats.binom.sf(hits - 1, max(hits, answers), share))
