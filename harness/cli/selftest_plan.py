@@ -13,7 +13,7 @@ BASE = ("--noise", "bf16", "--cache-bytes", "6000000", "--max-model-len", "4096"
 DRAFTS = ("--speculative-tokens", "3")
 HOST = ("--host-bytes", "64000000")
 # So small that a dozen prompts overfill it; so large that a prompt stays cached beside sixteen others.
-SMALL = ("--cache-bytes", "1100000", "--max-model-len", "2048")
+SMALL = ("--cache-bytes", "1200000", "--max-model-len", "2048")
 ROOMY = ("--cache-bytes", "64000000")
 # Sixteen requests fill them, and no graph was captured for twelve rows.
 FEW_SLOTS = ("--slots", "12")
