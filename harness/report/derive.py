@@ -11,6 +11,7 @@ from harness.metrics import CellSummary, MetricOptions, summarise_cell
 from harness.records import RoundPlan, RunInfo
 from harness.report.bound import server_load
 from harness.report.drafts import counted_in_cell
+from harness.report.rounds import over_rounds
 from harness.report.warnings import history_warnings, run_warnings
 from harness.store import CellHistory, RunFolder, read_cell, write_derived
 from workloads.plan import Json
@@ -36,6 +37,7 @@ class RunSummary:
             "model": target.model,
             "warnings": list(self.warnings),
             "cells": [cell.as_json() for cell in self.cells],
+            "over_rounds": over_rounds(self.cells),
         }
 
 
