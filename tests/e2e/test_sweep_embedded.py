@@ -101,3 +101,16 @@ def test_all_requests_failing_exits_1_with_the_reason(tmp_path: Path) -> None:
     )
     assert result.returncode == 1, result.stderr
     assert "every request failed" in result.stderr and "400" in result.stderr
+
+
+@pytest.mark.slow
+def test_a_search_ends_with_a_confirmed_limit(tmp_path: Path) -> None:
+    result = run_ling_bench(
+        "sweep", "--auto", "--goodput", "ttft:60000", "--auto-max", "4", "--num-prompts", "8", "--output-len", "8",
+        "--json", cwd=tmp_path,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    (run,) = (tmp_path / "results").iterdir()
+    found = json.loads((run / "limit.json").read_text())
+    assert found["limit"] == 4 and found["trials"][-1]["confirms"]
+    assert [cell["bound"] for cell in json.loads(result.stdout)["cells"]]
