@@ -27,7 +27,7 @@ class Trial:
     """One server that was asked: a fault in one mode, or a healthy variant.
 
     code: "" for a variant, whose mode is its name. size: as the engine describes the fault, "healthy" for a variant.
-    run: the folder of its answers, inside the run; "" if no check looked.
+    run: the folder of its answers, inside the run.
     """
 
     code: str

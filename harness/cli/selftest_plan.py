@@ -132,7 +132,7 @@ def planted(name: str, *, full: bool) -> Planted:
         code=code,
         mode=mode,
         size=FAULTS[code].info.mode(mode).size,
-        checks=tuple(CHECKS) if full else _registered(watch.checks),
+        checks=tuple(CHECKS) if full else watch.checks,
         engine=(*BASE, *watch.engine, "--fault", f"{code}:mode={mode}"),
     )
 
@@ -144,7 +144,3 @@ def variants(names: Collection[str]) -> tuple[Planted, ...]:
         for name in HEALTHY
         if name in names
     )
-
-
-def _registered(checks: Sequence[str]) -> tuple[str, ...]:
-    return tuple(name for name in checks if name in CHECKS)

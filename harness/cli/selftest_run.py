@@ -84,19 +84,14 @@ def _run_info(request: SelftestRequest) -> RunInfo:
 async def _tried(planted: Planted, request: SelftestRequest, run: RunFolder, progress: str) -> Trial:
     """One engine, asked over HTTP alone."""
     began_s = time.monotonic()
-    trial = await _asked(planted, request, run.path) if planted.checks else _not_asked(planted)
+    trial = await _asked(planted, request, run.path)
     said = ", ".join(f"{seen.check} {_word(seen)}" for seen in trial.seen)
-    told = said if said else "no check looks for it"
-    click.echo(f"{progress} {trial.name} ({trial.size}): {told}, {time.monotonic() - began_s:.0f} s", err=True)
+    click.echo(f"{progress} {trial.name} ({trial.size}): {said}, {time.monotonic() - began_s:.0f} s", err=True)
     return trial
 
 
 def _word(seen: Seen) -> str:
     return "BROKEN" if seen.status is None else seen.status.value.upper()
-
-
-def _not_asked(planted: Planted) -> Trial:
-    return Trial(code=planted.code, mode=planted.mode, size=planted.size, engine=planted.engine, seen=(), run="")
 
 
 async def _asked(planted: Planted, request: SelftestRequest, folder: Path) -> Trial:
@@ -155,7 +150,7 @@ def _conclude(request: SelftestRequest, run: RunFolder, matrix: Matrix) -> int:
 def _tell_of_unsound(run: RunFolder, matrix: Matrix) -> None:
     """Trials in which the harness itself did not keep up: their verdicts may owe something to it."""
     for trial in (*matrix.healthy, *matrix.faults):
-        verdict = None if not trial.run else judge_soundness(RunFolder.open(run.path / trial.run)).verdict
+        verdict = judge_soundness(RunFolder.open(run.path / trial.run)).verdict
         if verdict is not None and verdict.violations:
             click.echo(f"warning: {trial.name}: {verdict.reason}", err=True)
 
