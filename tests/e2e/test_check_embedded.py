@@ -95,6 +95,7 @@ def test_usage_errors_exit_2_before_anything_is_sent(workplace: Path) -> None:
     assert run_ling_bench("repro", str(workplace), "x", cwd=workplace).returncode == 4
 
 
+@pytest.mark.slow
 def test_a_disturbing_check_in_a_larger_set_costs_nothing(workplace: Path) -> None:
     with engine() as url:
         result = run_ling_bench("check", "--base-url", url, "--budget", "small", cwd=workplace)
