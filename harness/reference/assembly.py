@@ -42,9 +42,7 @@ class Served:
     eos_ids: Collection[int]
 
 
-def build_engine(
-    options: EngineOptions, served: Served, *, clock: Callable[[], int] = time.monotonic_ns
-) -> Engine:
+def build_engine(options: EngineOptions, served: Served, *, clock: Callable[[], int] = time.monotonic_ns) -> Engine:
     """An idle engine.
 
     Raises:

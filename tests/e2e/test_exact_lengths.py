@@ -35,7 +35,8 @@ def sent_lengths(url: str, route: str, tokens: int, cwd: Path) -> tuple[float, f
     """Mean and spread of the prompt lengths that the server counted, or why there are none."""
     result = run_ling_bench(
         "sweep", "--base-url", url, "--endpoint-type", route, "--dataset-name", "random", "--exact-lengths",
-        "--input-len", str(tokens), "--output-len", "1", "--concurrency", "1", "--num-prompts", "2", "--num-warmups", "0",
+        "--input-len", str(tokens), "--output-len", "1", "--concurrency", "1", "--num-prompts", "2",
+        "--num-warmups", "0",
         "--cache", "keep", "--json", cwd=cwd,
     )  # fmt: skip
     if result.returncode == 2:

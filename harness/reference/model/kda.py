@@ -35,9 +35,7 @@ class KdaLayer:
     per channel; write strength ``sigmoid(b)`` per head; output RMS-normalised per head, times ``sigmoid(g)``.
     """
 
-    def __init__(
-        self, config: ModelConfig, weights: Mapping[str, F32], prefix: str, arithmetic: Arithmetic
-    ) -> None:
+    def __init__(self, config: ModelConfig, weights: Mapping[str, F32], prefix: str, arithmetic: Arithmetic) -> None:
         c, a = config, prefix + "attention."
         self._arithmetic = arithmetic
         self._heads, self._width, self._inner = c.heads, c.head_dim, c.kda_dim

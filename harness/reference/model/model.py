@@ -137,9 +137,7 @@ class Model:
         entries = mtp.entries(self._embedding[next_tokens], hidden, np.arange(start, stop))
         state.latent[-1, slot, start:stop] = entries
 
-    def draft_step(
-        self, state: LiveState, slots: I64, tokens: Ints, hidden: F32, positions: I64
-    ) -> tuple[F32, F32]:
+    def draft_step(self, state: LiveState, slots: I64, tokens: Ints, hidden: F32, positions: I64) -> tuple[F32, F32]:
         """Drafts one token for each of B slots: logits ``[B, vocab_size]`` and hidden vectors to draft on from.
 
         The first draft takes the newest token (not fed to the main model yet), ``state.hidden`` and position

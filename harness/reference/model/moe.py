@@ -20,9 +20,7 @@ _WEIGHT_SUM_MIN = np.float32(6.103515625e-5)
 class DenseFeedForward:
     """``down(silu(gate x) * up x)`` with its norm."""
 
-    def __init__(
-        self, config: ModelConfig, weights: Mapping[str, F32], prefix: str, arithmetic: Arithmetic
-    ) -> None:
+    def __init__(self, config: ModelConfig, weights: Mapping[str, F32], prefix: str, arithmetic: Arithmetic) -> None:
         self._eps, self._arithmetic = config.norm_eps, arithmetic
         norm = weights[prefix + "post_attention_layernorm.weight"]
         gate, up, down = _swiglu(weights, prefix + "mlp.")
@@ -70,9 +68,7 @@ class Router:
 class MoeFeedForward:
     """Routed experts plus one shared expert, with their norm."""
 
-    def __init__(
-        self, config: ModelConfig, weights: Mapping[str, F32], prefix: str, arithmetic: Arithmetic
-    ) -> None:
+    def __init__(self, config: ModelConfig, weights: Mapping[str, F32], prefix: str, arithmetic: Arithmetic) -> None:
         c, m = config, prefix + "mlp."
         self._eps, self._arithmetic = c.norm_eps, arithmetic
         self._experts, self._width = c.experts, c.expert_dim

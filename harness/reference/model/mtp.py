@@ -20,9 +20,7 @@ class MtpLayer:
     The hidden vector is the main model's after its final norm; drafts read the shared output head.
     """
 
-    def __init__(
-        self, config: ModelConfig, weights: Mapping[str, F32], arithmetic: Arithmetic, rope: Rope
-    ) -> None:
+    def __init__(self, config: ModelConfig, weights: Mapping[str, F32], arithmetic: Arithmetic, rope: Rope) -> None:
         prefix = f"model.layers.{config.layers}."
         self._eps, self._arithmetic = config.norm_eps, arithmetic
         norms = np.concatenate([weights[prefix + "enorm.weight"], weights[prefix + "hnorm.weight"]])

@@ -106,9 +106,7 @@ class Decoder:
             fed[row, : len(sequence.drafts) + 1] = [sequence.tokens[-1], *sequence.drafts]
         return fed
 
-    def _commit(
-        self, sequence: Sequence, states: KeptStates, row: int, kept: int, width: int, hidden: F32
-    ) -> None:
+    def _commit(self, sequence: Sequence, states: KeptStates, row: int, kept: int, width: int, hidden: F32) -> None:
         """Leaves in the slot the newest token and the accepted drafts, ``kept`` in all, and stores what is due."""
         start = sequence.computed
         if self.drafter is not None and kept > 1:

@@ -41,9 +41,7 @@ class LanguageModel(Protocol):
         """Writes the MTP latents of tokens from ``start`` on, given each one's hidden vector and successor."""
         ...
 
-    def draft_step(
-        self, state: LiveState, slots: I64, tokens: I64, hidden: F32, positions: I64
-    ) -> tuple[F32, F32]:
+    def draft_step(self, state: LiveState, slots: I64, tokens: I64, hidden: F32, positions: I64) -> tuple[F32, F32]:
         """One MTP step per row at ``positions``: logits ``[B, V]`` for two tokens on, and the MTP hidden ``[B, H]``."""
         ...
 
