@@ -21,7 +21,8 @@ from typing import get_args
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.fault_scenarios import PROOFS, SCENARIOS, Answer, Material, Player, Proof
+from benchmarks.fault_scenarios import PROOFS, SCENARIOS, Proof
+from benchmarks.fault_traffic import Answer, Material, Player
 from harness.reference.assembly import Served, build_engine
 from harness.reference.faults.fault import Size
 from harness.reference.faults.registry import FAULTS

@@ -7,7 +7,8 @@ from functools import cache
 
 import numpy as np
 
-from benchmarks.fault_scenarios import SCENARIOS, Answer, Player
+from benchmarks.fault_scenarios import SCENARIOS
+from benchmarks.fault_traffic import Answer, Player
 from harness.reference.faults.fault import Fault
 from harness.reference.faults.spec import parse_fault
 from tests.reference.driving import tiny_engine, tiny_model, tiny_options
