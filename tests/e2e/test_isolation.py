@@ -30,5 +30,7 @@ def test_a_sound_engine_passes_and_repeats_every_codeword(tmp_path: Path) -> Non
     code, found = verdict(tmp_path, "--speculative-tokens", "3")
     assert code == 0 and found["status"] == "pass"
     details = found["details"]
-    assert isinstance(details, dict) and details["recalled_alone"] == "20 of 20"
+    assert isinstance(details, dict)
+    recalled, asked = str(details["recalled_alone"]).split(" of ")
+    assert recalled == asked and int(asked) >= 20
     assert details["dropped"] > 0
