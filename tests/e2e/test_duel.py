@@ -105,7 +105,7 @@ def test_a_dry_run_says_what_it_would_cost(embedded: tuple[str, str], tmp_path: 
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.slow
+@pytest.mark.quiet
 @pytest.mark.timeout(1_200)
 def test_hybrid_and_twin_cost_what_their_architectures_say(embedded: tuple[str, str], tmp_path: Path) -> None:
     size = ("--context", "512,2K,4K", "--concurrency", "1,8", "--num-prompts", "24", "--output-len", "32")

@@ -108,6 +108,6 @@ def test_a_killed_run_accounts_for_what_it_sent_and_is_completed(tmp_path: Path)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1_800)
 def test_fifty_kills(tmp_path: Path) -> None:
     one_after_another(tmp_path, 50)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import t
 
 from harness.store import RunFolder, read_cell
 from tests.e2e.commands import cells, engine, sweep
@@ -14,7 +15,7 @@ BLOCKS = 8
 
 
 def throughput_interval(run: RunFolder, level: int) -> tuple[float, float]:
-    """Output tokens per second over BLOCKS equal parts of the window: mean -+ 3 standard errors."""
+    """Output tokens per second over BLOCKS equal parts of the window: the 99% interval of the mean."""
     history = read_cell(run, f"agent-c{level:04d}")
     assert history.info is not None and history.info.window_start_ns is not None
     assert history.info.window_end_ns is not None
@@ -22,7 +23,7 @@ def throughput_interval(run: RunFolder, level: int) -> tuple[float, float]:
     window = (history.info.window_start_ns, history.info.window_end_ns)
     counts, edges = np.histogram(np.concatenate(times), bins=BLOCKS, range=window)
     rates = counts / np.diff(edges) * 1e9
-    error = 3 * rates.std(ddof=1) / np.sqrt(BLOCKS)
+    error = t.ppf(0.995, BLOCKS - 1) * rates.std(ddof=1) / np.sqrt(BLOCKS)
     return float(rates.mean() - error), float(rates.mean() + error)
 
 
