@@ -50,7 +50,7 @@ def test_make_sweep_works_from_a_clean_clone(tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
     result = subprocess.run(
-        ["make", "sweep"],
+        ["make", "--no-print-directory", "sweep"],  # make inside make would print folders of its own
         cwd=clone,
         env=clean_environment(),
         capture_output=True,
