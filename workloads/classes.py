@@ -6,10 +6,10 @@ import random
 import uuid
 from collections.abc import Callable, Mapping
 
-from workloads.options import AGENT_CHOICES, WorkloadOptions
 from workloads.plan import ChatPrompt, Json, Message
 from workloads.sessions import Session, Turn
-from workloads.text import CountTokens, cut_to_tokens, paragraphs, prompt_tokens, seeded
+from workloads.single_turn import SingleTurnFamily
+from workloads.text import cut_to_tokens, paragraphs, prompt_tokens, seeded
 from workloads.tool_output import code, json_rows
 
 DEFAULT_INPUT_TOKENS = 256
@@ -35,28 +35,13 @@ CLASSES: Mapping[str, tuple[Callable[[random.Random, int], str], str]] = {
 }
 
 
-class ClassesFamily:
+class ClassesFamily(SingleTurnFamily):
     """Sessions of one turn; the classes take turns, and each request carries its class as a label."""
 
     name = "classes"
-    version = 1
-    default_turns = 1
-    given_sessions = None
-
-    def __init__(self, options: WorkloadOptions, count: CountTokens) -> None:
-        options.refuse("classes", "token_id_range", *AGENT_CHOICES)
-        self._seed = options.seed
-        self._tokens = DEFAULT_INPUT_TOKENS if options.input_tokens is None else options.input_tokens
-        self._output_tokens = DEFAULT_OUTPUT_TOKENS if options.output_tokens is None else options.output_tokens
-        self._count = count
-
-    def spec(self) -> Mapping[str, Json]:
-        return {
-            "seed": self._seed,
-            "input_tokens": self._tokens,
-            "output_tokens": self._output_tokens,
-            "classes": list(CLASSES),
-        }
+    default_input_tokens = DEFAULT_INPUT_TOKENS
+    default_output_tokens = DEFAULT_OUTPUT_TOKENS
+    own_spec: Mapping[str, Json] = {"classes": list(CLASSES)}
 
     def session(self, group: str, index: int, turns: int) -> Session:
         name = list(CLASSES)[index % len(CLASSES)]

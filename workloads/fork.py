@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from workloads.options import AGENT_CHOICES, WorkloadOptions
 from workloads.plan import ChatPrompt, Json, Message
 from workloads.sessions import Session, Turn
-from workloads.text import CountTokens, cut_to_tokens, paragraphs, prompt_tokens, question, seeded
+from workloads.single_turn import SingleTurnFamily
+from workloads.text import cut_to_tokens, paragraphs, prompt_tokens, question, seeded
 
 DEFAULT_INPUT_TOKENS = 1536
 DEFAULT_OUTPUT_TOKENS = 32
@@ -15,29 +15,13 @@ BRANCHES = 4
 TAIL_SHARE = 0.1
 
 
-class ForkFamily:
+class ForkFamily(SingleTurnFamily):
     """Sessions of one turn; BRANCHES of them in a row share all but their tail."""
 
     name = "fork"
-    version = 1
-    default_turns = 1
-    given_sessions = None
-
-    def __init__(self, options: WorkloadOptions, count: CountTokens) -> None:
-        options.refuse("fork", "token_id_range", *AGENT_CHOICES)
-        self._seed = options.seed
-        self._tokens = DEFAULT_INPUT_TOKENS if options.input_tokens is None else options.input_tokens
-        self._output_tokens = DEFAULT_OUTPUT_TOKENS if options.output_tokens is None else options.output_tokens
-        self._count = count
-
-    def spec(self) -> Mapping[str, Json]:
-        return {
-            "seed": self._seed,
-            "input_tokens": self._tokens,
-            "output_tokens": self._output_tokens,
-            "branches": BRANCHES,
-            "tail_share": TAIL_SHARE,
-        }
+    default_input_tokens = DEFAULT_INPUT_TOKENS
+    default_output_tokens = DEFAULT_OUTPUT_TOKENS
+    own_spec: Mapping[str, Json] = {"branches": BRANCHES, "tail_share": TAIL_SHARE}
 
     def session(self, group: str, index: int, turns: int) -> Session:
         tail_tokens = max(1, round(TAIL_SHARE * self._tokens))

@@ -5,38 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from workloads.lexicon import NOUNS
-from workloads.options import AGENT_CHOICES, WorkloadOptions
 from workloads.plan import ChatPrompt, Json, Message
 from workloads.sessions import Session, Turn
-from workloads.text import CountTokens, cut_to_tokens, paragraphs, prompt_tokens, seeded, spread_fraction
+from workloads.single_turn import SingleTurnFamily
+from workloads.text import cut_to_tokens, paragraphs, prompt_tokens, seeded, spread_fraction
 
 DEFAULT_INPUT_TOKENS = 1024
 DEFAULT_OUTPUT_TOKENS = 16
 DIGITS = 7
 
 
-class NeedleFamily:
+class NeedleFamily(SingleTurnFamily):
     """Sessions of one turn; the depth of the needle is spread evenly, its value and depth are kept as labels."""
 
     name = "needle"
-    version = 1
-    default_turns = 1
-    given_sessions = None
-
-    def __init__(self, options: WorkloadOptions, count: CountTokens) -> None:
-        options.refuse("needle", "token_id_range", *AGENT_CHOICES)
-        self._seed = options.seed
-        self._tokens = DEFAULT_INPUT_TOKENS if options.input_tokens is None else options.input_tokens
-        self._output_tokens = DEFAULT_OUTPUT_TOKENS if options.output_tokens is None else options.output_tokens
-        self._count = count
-
-    def spec(self) -> Mapping[str, Json]:
-        return {
-            "seed": self._seed,
-            "input_tokens": self._tokens,
-            "output_tokens": self._output_tokens,
-            "digits": DIGITS,
-        }
+    default_input_tokens = DEFAULT_INPUT_TOKENS
+    default_output_tokens = DEFAULT_OUTPUT_TOKENS
+    own_spec: Mapping[str, Json] = {"digits": DIGITS}
 
     def session(self, group: str, index: int, turns: int) -> Session:
         rng = seeded(self._seed, "needle", group, index)

@@ -125,13 +125,16 @@ def observed(key: str, complete: Complete, token_ids: tuple[int, ...] | None = N
 
 
 def _tool_calls(recorded: Json) -> tuple[ToolCall, ...]:
-    """Tool calls out of a record; those without a name are left out."""
+    """Tool calls out of a record, where they stand in OpenAI's shape; those without a name are left out."""
     if not isinstance(recorded, Sequence) or isinstance(recorded, str):
         return ()
-    return tuple(
-        ToolCall(
-            call_id=str(call.get("id") or ""), name=str(call["name"]), arguments=str(call.get("arguments") or "{}")
-        )
-        for call in recorded
-        if isinstance(call, Mapping) and call.get("name")
-    )
+    found = [_tool_call(call) for call in recorded if isinstance(call, Mapping)]
+    return tuple(call for call in found if call is not None)
+
+
+def _tool_call(call: Mapping[str, Json]) -> ToolCall | None:
+    function = call.get("function")
+    if not isinstance(function, Mapping) or not function.get("name"):
+        return None
+    arguments = str(function.get("arguments") or "{}")
+    return ToolCall(call_id=str(call.get("id") or ""), name=str(function["name"]), arguments=arguments)
