@@ -24,7 +24,9 @@ _VLLM: Mapping[str, Names] = {
     "cached_tokens": (("vllm:prompt_tokens_cached_total",), ("vllm:prefix_cache_hits_total",)),
     "running": (("vllm:num_requests_running",),),
     "waiting": (("vllm:num_requests_waiting",),),
+    # Recurrent states live in the same blocks: there is no gauge of their own.
     "kv_usage": (("vllm:kv_cache_usage_perc",), ("vllm:gpu_cache_usage_perc",)),
+    "preempted": (("vllm:num_preemptions_total",),),
     "spec_drafts": (("vllm:spec_decode_num_drafts_total",),),
     "spec_accepted": (("vllm:spec_decode_num_accepted_tokens_total",),),
     "spec_draft_tokens": (("vllm:spec_decode_num_draft_tokens_total",),),
@@ -36,6 +38,12 @@ _SGLANG: Mapping[str, Names] = {
     "running": (("sglang:num_running_reqs",),),
     "waiting": (("sglang:num_queue_reqs",),),
     "kv_usage": (("sglang:token_usage",),),
+    # Shown from the first retraction on; the gauge tells those of the last report only.
+    "preempted": (("sglang:num_retracted_requests_total",),),
+    "preempted_now": (("sglang:num_retracted_reqs",),),
+    "state_usage": (("sglang:mamba_usage",),),
+    # All 0 for a model without recurrent states.
+    "state_slots": (("sglang:mamba_used_tokens", "sglang:mamba_available_tokens", "sglang:mamba_evictable_tokens"),),
     "spec_drafts": (("sglang:spec_verify_calls_total",),),
 }
 _LLAMA_CPP: Mapping[str, Names] = {
@@ -52,7 +60,7 @@ _LLAMA_CPP: Mapping[str, Names] = {
 COUNTER_NAMES: Mapping[str, Mapping[str, Names]] = MappingProxyType(
     {"vllm": _VLLM, "sglang": _SGLANG, "llama.cpp": _LLAMA_CPP}
 )
-_SHARES = frozenset({"kv_usage"})
+_SHARES = frozenset({"kv_usage", "state_usage"})
 # Histogram buckets and creation times are most of a page and are not counters of ours.
 _SAMPLE_LINE = re.compile(r"^(?!#)[^\s{]*(?<!_bucket)(?<!_created)[\s{].*$", re.MULTILINE)
 _ALREADY_SUMMED = 'cache_source="total"'

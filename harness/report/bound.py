@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.endpoint.counters import total
@@ -12,15 +12,14 @@ FULL_SHARE = 0.95
 BUSY_HARNESS_CPU = 0.9
 LATE_HARNESS_MS = 20.0
 WAITING_SHARE = 0.5
-PREEMPTIONS = ("vllm:num_preemptions_total", "sglang:num_retracted_reqs", "sglang:num_retractions_total")
-STATE_SLOTS = ("sglang:mamba_usage", "vllm:mamba_cache_usage_perc")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLoad:
     """What the server showed while a cell was measured; None where it shows nothing of the kind.
 
-    running, waiting: highest of the samples. kv_usage, state_usage: highest share. preempted: during the cell.
+    running, waiting: highest of the samples. kv_usage, state_usage: highest share; state_usage is None for a model
+    without recurrent states too. preempted: requests during the cell.
     bound: "harness", "memory", "scheduler slots", "compute" or "unknown".
     """
 
@@ -51,8 +50,8 @@ def server_load(info: CellInfo, engine: str | None) -> ServerLoad:
     """The server's load during a cell, and what bound it as far as that shows it."""
     samples = info.counters
     running, waiting, kv_usage = (_highest(samples, engine, name) for name in ("running", "waiting", "kv_usage"))
-    state_usage = _highest_named(samples, STATE_SLOTS)
-    preempted = _difference(samples, PREEMPTIONS)
+    state_usage = None if _highest(samples, engine, "state_slots") == 0 else _highest(samples, engine, "state_usage")
+    preempted = _preempted(samples, engine)
     return ServerLoad(
         running=running,
         waiting=waiting,
@@ -95,15 +94,16 @@ def _read(sample: CounterSample, engine: str | None, meaning: str) -> float | No
     return None if engine is None else total(sample, engine, meaning)
 
 
-def _named(values: Mapping[str, float], names: Sequence[str]) -> float | None:
-    found = [value for key, value in values.items() if key.partition("{")[0] in names]
-    return max(found, default=None)
+def _preempted(samples: Sequence[CounterSample], engine: str | None) -> float | None:
+    """Requests preempted between the first sample and the last.
 
-
-def _highest_named(samples: Sequence[CounterSample], names: Sequence[str]) -> float | None:
-    return max((value for each in samples if (value := _named(each.values, names)) is not None), default=None)
-
-
-def _difference(samples: Sequence[CounterSample], names: Sequence[str]) -> float | None:
-    found = [value for each in samples if (value := _named(each.values, names)) is not None]
-    return found[-1] - found[0] if len(found) > 1 else None
+    A counter that some samples lack stood at 0 in them. Where only a gauge of the last step is shown, its highest value
+    is taken, which is the least there can have been.
+    """
+    if len(samples) < 2:
+        return None
+    counts = [_read(sample, engine, "preempted") for sample in samples]
+    last = counts[-1]
+    if last is not None:
+        return last - (counts[0] if counts[0] is not None else 0.0)
+    return _highest(samples, engine, "preempted_now")
