@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import os
 import signal
@@ -64,6 +65,8 @@ def make_engines(options: EngineOptions) -> list[Engine]:
         ValueError: the options cannot be served.
     """
     config, weights = load(options.arch)
+    # Positions are rotated, not learned: a longer limit needs longer tables and nothing else.
+    config = dataclasses.replace(config, context_length=max(config.context_length, options.max_model_len))
     mode: Mode = "deterministic" if options.deterministic else "bf16" if options.noise == "bf16" else "default"
     tokenizer = Tokenizer.load()
     served = Served(

@@ -31,8 +31,8 @@ def process(*options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
             running.kill()
 
 
-def complete(url: str) -> dict[str, object]:
-    body = json.dumps({"prompt": "Once upon a time", "max_tokens": 4, "temperature": 0}).encode()
+def complete(url: str, prompt: object = "Once upon a time") -> dict[str, object]:
+    body = json.dumps({"prompt": prompt, "max_tokens": 4, "temperature": 0}).encode()
     request = urllib.request.Request(f"{url}/v1/completions", body, {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:
         answer: dict[str, object] = json.load(response)
@@ -47,6 +47,12 @@ def test_it_serves_until_a_signal_and_exits_cleanly(signum: signal.Signals, tmp_
         assert json.loads(log.read_text())["prompt_tokens"] > 0
         running.send_signal(signum)
         assert running.wait(TIMEOUT_S) == 0
+
+
+def test_a_limit_beyond_the_models_own_length_is_served_to_its_end() -> None:
+    with process("--max-model-len", "17000") as (_, url):
+        usage = complete(url, [5] * 16_996)["usage"]
+        assert isinstance(usage, dict) and usage["total_tokens"] == 17_000
 
 
 def test_a_client_that_leaves_before_its_answer_aborts_its_request() -> None:
