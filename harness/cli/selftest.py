@@ -13,6 +13,7 @@ from harness.cli.exits import Exit
 from harness.cli.running import run_async
 from harness.cli.selftest_plan import HEALTHY, QUICK, QUICK_HEALTHY, chosen, modes, planted, variants
 from harness.cli.selftest_run import SelftestRequest, cost_lines, run_selftest
+from harness.cli.trials import default_jobs
 
 
 @click.command("selftest")
@@ -27,6 +28,10 @@ from harness.cli.selftest_run import SelftestRequest, cost_lines, run_selftest
 @click.option(
     "--budget", type=click.Choice(list(PROMPTS_OF_BUDGET)), default="small", show_default=True,
     help="Of every check; more sees smaller faults.",
+)  # fmt: skip
+@click.option(
+    "--jobs", type=click.IntRange(min=1), default=default_jobs, show_default="2 where there are two processors",
+    help="Engines asked at once.",
 )  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--result-dir", type=click.Path(path_type=Path, file_okay=False), default=Path("results"))
@@ -71,4 +76,5 @@ def _request(given: Mapping[str, object]) -> SelftestRequest:
         report_dir=report_dir,
         as_json=bool(given["as_json"]),
         argv=tuple(sys.argv[1:]),
+        jobs=int(str(given["jobs"])),
     )

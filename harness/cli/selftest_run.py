@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from harness.cli.exits import Exit
 from harness.cli.provenance import clock_facts, host_facts, versions
 from harness.cli.selftest_plan import Planted
 from harness.cli.target import EMBEDDED, Access, EndpointChoice
+from harness.cli.trials import side_by_side
 from harness.drive.check_history import rounds_of
 from harness.drive.soundness import judge_soundness
 from harness.endpoint.url import normalise_base_url
@@ -36,7 +38,7 @@ REPORTED = ("cached-tokens",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelftestRequest:
-    """A checked command line; budget: of every check."""
+    """A checked command line; budget: of every check; jobs: trials at once."""
 
     faults: tuple[Planted, ...]
     healthy: tuple[Planted, ...]
@@ -46,24 +48,40 @@ class SelftestRequest:
     report_dir: Path
     as_json: bool
     argv: tuple[str, ...]
+    jobs: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One trial, as it is handed to a process. folder: of the whole run."""
+
+    planted: Planted
+    budget: str
+    seed: int
+    folder: Path
 
 
 async def run_selftest(request: SelftestRequest) -> int:
     """Healthy variants first, then the faults; the matrix is written after each, so that an interrupted run has it."""
     with disk_trouble_is_a_message(), RunFolder.create(request.result_dir, _run_info(request)) as run:
-        matrix = Matrix()
-        everything = [*request.healthy, *request.faults]
-        for number, planted in enumerate(everything, start=1):
-            trial = await _tried(planted, request, run, f"[{number}/{len(everything)}]")
-            matrix = _with(matrix, trial)
-            write_derived(run, MATRIX, {"matrix": matrix})
+        everything = (*request.healthy, *request.faults)
+        tasks = [Task(planted=each, budget=request.budget, seed=request.seed, folder=run.path) for each in everything]
+        matrix, done = Matrix(), dict[int, Trial]()
+        async with aclosing(side_by_side(tried, tasks, request.jobs)) as ended:
+            async for each in ended:
+                trial, seconds = each.result
+                done[each.place] = trial
+                click.echo(f"[{len(done)}/{len(tasks)}] {_in_words(trial)}, {seconds:.0f} s", err=True)
+                matrix = _matrix([done[place] for place in sorted(done)])
+                write_derived(run, MATRIX, {"matrix": matrix})
         return _conclude(request, run, matrix)
 
 
-def _with(matrix: Matrix, trial: Trial) -> Matrix:
-    if trial.code:
-        return Matrix(faults=(*matrix.faults, trial), healthy=matrix.healthy)
-    return Matrix(faults=matrix.faults, healthy=(*matrix.healthy, trial))
+def _matrix(trials: Sequence[Trial]) -> Matrix:
+    return Matrix(
+        faults=tuple(trial for trial in trials if trial.code),
+        healthy=tuple(trial for trial in trials if not trial.code),
+    )
 
 
 def _run_info(request: SelftestRequest) -> RunInfo:
@@ -79,37 +97,41 @@ def _run_info(request: SelftestRequest) -> RunInfo:
         host=host_facts(),
         target=TargetInfo(base_url="one engine a trial", chosen_by=EMBEDDED, model=MODEL, endpoint_type="auto"),
         seed=request.seed,
-        options={"budget": request.budget, "trials": len(request.faults) + len(request.healthy)},
+        options={"budget": request.budget, "jobs": request.jobs, "trials": len(request.faults) + len(request.healthy)},
     )
 
 
-async def _tried(planted: Planted, request: SelftestRequest, run: RunFolder, progress: str) -> Trial:
-    """One engine, asked over HTTP alone."""
+async def tried(task: Task) -> tuple[Trial, float]:
+    """One engine, asked over HTTP alone; and how long that took, in seconds."""
     began_s = time.monotonic()
-    trial = await _asked(planted, request, run.path)
+    trial = await _asked(task)
+    return trial, time.monotonic() - began_s
+
+
+def _in_words(trial: Trial) -> str:
     said = ", ".join(f"{seen.check} {_word(seen)}" for seen in trial.seen)
-    click.echo(f"{progress} {trial.name} ({trial.size}): {said}, {time.monotonic() - began_s:.0f} s", err=True)
-    return trial
+    return f"{trial.name} ({trial.size}): {said}"
 
 
 def _word(seen: Seen) -> str:
     return "BROKEN" if seen.status is None else seen.status.value.upper()
 
 
-async def _asked(planted: Planted, request: SelftestRequest, folder: Path) -> Trial:
+async def _asked(task: Task) -> Trial:
+    planted = task.planted
     asked = CheckRequest(
         options=CheckOptions(
             checks=planted.checks,
-            budget=request.budget,
+            budget=task.budget,
             exclusive_server=True,
             require=REPORTED if planted.code else (),
-            seed=request.seed,
+            seed=task.seed,
         ),
         base_url=None,
         api_key=None,
         headers=(),
-        result_dir=folder / TRIALS,
-        report_dir=request.report_dir,
+        result_dir=task.folder / TRIALS,
+        report_dir=task.folder,
         dry_run=False,
         as_json=False,
         argv=("check", *planted.checks),
@@ -124,7 +146,7 @@ async def _asked(planted: Planted, request: SelftestRequest, folder: Path) -> Tr
         size=planted.size,
         engine=planted.engine,
         seen=tuple(_seen(answered, judgement) for judgement in judgements),
-        run=str(answered.path.relative_to(folder)),
+        run=str(answered.path.relative_to(task.folder)),
     )
 
 
