@@ -39,7 +39,8 @@ class PlanRequest:
 
     logprob_fields: body fields that ask for the most alternatives per token that work, empty if none do. exclusive: the
     server is ours alone, so that steps which hurt others are allowed. max_model_len: None if it is not known.
-    follow_up: None for the first round. elsewhere: another server is asked, for comparison.
+    context_tokens: the context that the operator wants to use, None if none was named. follow_up: None for the first
+    round. elsewhere: another server is asked, for comparison.
     """
 
     budget: CheckBudget
@@ -52,6 +53,7 @@ class PlanRequest:
     logprob_fields: Mapping[str, Json] = field(default_factory=dict)
     exclusive: bool = False
     max_model_len: int | None = None
+    context_tokens: int | None = None
     elsewhere: bool = False
 
 
@@ -62,7 +64,7 @@ class Check:
     disturbs: its steps hurt whoever else uses the server. concurrency: most requests in flight; the plan decides how
     many it wants. imagine: the answer of a healthy server to a request, good enough to foresee the cost of the plan.
     repeats_baseline: against a baseline it asks the very prompts of that run. compares_other: its first round is asked
-    of a second server too, where one is named.
+    of a second server too, where one is named. route: the only one it can ask on ("chat"), None for either.
     """
 
     name: str
@@ -74,3 +76,4 @@ class Check:
     imagine: Callable[[Ask], Observation] = answered
     repeats_baseline: bool = False
     compares_other: bool = False
+    route: str | None = None

@@ -69,6 +69,7 @@ class Answer:
     """One request with what came back; logprobs and token_ids are None if the server gave none.
 
     usages: every usage object of the answer, in its order; a stream may bring several. framing: None unless streamed.
+    message_fields: names of the fields of its messages or deltas that held anything, as the server spells them.
     """
 
     record: Record
@@ -76,6 +77,24 @@ class Answer:
     token_ids: tuple[int, ...] | None = None
     usages: tuple[Usage, ...] = ()
     framing: Framing | None = None
+    message_fields: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """What a million tokens cost, in the currency of the answers' costs; None where nobody said.
+
+    cached_input: of prompt tokens that came from the cache.
+    """
+
+    input: float | None = None
+    cached_input: float | None = None
+    output: float | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether the cost of an answer can be worked out."""
+        return None not in (self.input, self.cached_input, self.output)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +113,8 @@ class CheckHistory:
     (prompt_tokens, generation_tokens, cached_tokens, running, waiting, spec_drafts, ...), not by the engine's names.
     required: features that must be there. cut_short: why a round ended before its plan did, None if none did.
     other: what another server was asked for comparison. baseline: the same check in an earlier run that was named for
-    it, None without one. expected_acceptance: the acceptance length that was named, None if none was.
+    it, None without one. expected_acceptance: the acceptance length that was named, None if none was. prices: those
+    that were named.
     """
 
     answers: tuple[Answer, ...]
@@ -107,3 +127,4 @@ class CheckHistory:
     other: tuple[Answer, ...] = ()
     baseline: CheckHistory | None = None
     expected_acceptance: float | None = None
+    prices: Prices = Prices()

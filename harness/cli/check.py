@@ -13,6 +13,7 @@ from harness.checks.check import PROMPTS_OF_BUDGET
 from harness.checks.registry import CHECKS
 from harness.cli.check_options import ENDPOINT_TYPES, REQUIRABLE, CheckOptions
 from harness.cli.check_run import CheckRequest, run_checks
+from harness.cli.memory import parse_contexts
 from harness.cli.options import parse_note
 from harness.cli.other_server import parse_other
 from harness.cli.running import run_async
@@ -53,6 +54,13 @@ _QUESTIONS = "\n\n".join(f"{check.name}: {check.question}" for check in CHECKS.v
     "--expect-acceptance", type=float, default=None, metavar="LENGTH",
     help="Acceptance length published for other prompts: below it is suspect at most.",
 )  # fmt: skip
+@click.option(
+    "--context", default=None, metavar="LENGTH",
+    help="Context the server has to serve, such as 32K or 262144: recall and context ask up to it.",
+)  # fmt: skip
+@click.option("--price-input", type=float, default=None, help="Price of a million prompt tokens, for billing.")
+@click.option("--price-cached-input", type=float, default=None, help="The same for those that were cached.")
+@click.option("--price-output", type=float, default=None, help="Price of a million output tokens.")
 @click.option(
     "--other-url", default=None, metavar="URL",
     help="A second server with the same model and tokenizer, without drafts: spec-parity compares their answers.",
@@ -98,7 +106,14 @@ def _request(names: Sequence[str], given: Mapping[str, object]) -> CheckRequest:
     return CheckRequest(
         options=_options(
             names,
-            {**given, "exclusive_server": exclusive, "notes": notes, "baseline": baseline, "other_url": shown_url},
+            {
+                **given,
+                "exclusive_server": exclusive,
+                "notes": notes,
+                "baseline": baseline,
+                "other_url": shown_url,
+                "context": _context(given["context"]),
+            },
         ),
         argv=tuple(sys.argv[1:]),
         environment=environment,
@@ -111,6 +126,16 @@ def _request(names: Sequence[str], given: Mapping[str, object]) -> CheckRequest:
 
 def _text(value: object) -> str | None:
     return None if value is None else str(value)
+
+
+def _context(text: object) -> int | None:
+    """One length; UsageError for anything else."""
+    if text is None:
+        return None
+    lengths = parse_contexts(str(text))
+    if len(lengths) != 1:
+        raise click.UsageError("--context: a check takes one length")
+    return lengths[0]
 
 
 def _refuse_disturbing(names: Sequence[str]) -> None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from harness.checks.check import PROMPTS_OF_BUDGET, CheckBudget
 from workloads.plan import Json
 
-REQUIRABLE = ("cached-tokens", "speculation")
+REQUIRABLE = ("billing", "cached-tokens", "reasoning", "speculation", "tools")
+SHORTEST_CONTEXT = 256
 ENDPOINT_TYPES = ("auto", "chat", "completions")
 
 
@@ -20,6 +21,8 @@ class CheckOptions:
     max_tokens_total, max_minutes: caps of the whole run, None for none. deterministic: the operator says that answers
     are bit-exact. require: features whose absence is a failure. baseline: folder of an earlier run of one's own.
     expect_acceptance: acceptance length measured elsewhere. other_url, other_model: a second server to compare with.
+    context: tokens that the server has to take and remember, None for what it says it serves. price_input,
+    price_cached_input, price_output: of a million tokens, None where nobody said.
     """
 
     checks: tuple[str, ...]
@@ -33,6 +36,10 @@ class CheckOptions:
     require: tuple[str, ...] = ()
     baseline: str | None = None
     expect_acceptance: float | None = None
+    context: int | None = None
+    price_input: float | None = None
+    price_cached_input: float | None = None
+    price_output: float | None = None
     other_url: str | None = None
     other_model: str | None = None
     seed: int = 0
@@ -50,8 +57,16 @@ class CheckOptions:
             raise ValueError("--max-tokens-total must be at least 1")
         if self.max_minutes is not None and self.max_minutes <= 0:
             raise ValueError("--max-minutes must be above 0")
+        if self.context is not None and self.context < SHORTEST_CONTEXT:
+            raise ValueError(f"--context must be at least {SHORTEST_CONTEXT} tokens")
+        if any(price is not None and price < 0 for price in self._prices):
+            raise ValueError("a price cannot be negative")
         if self.expect_acceptance is not None and self.expect_acceptance < 1:
             raise ValueError("--expect-acceptance must be at least 1, which is an answer without accepted drafts")
+
+    @property
+    def _prices(self) -> tuple[float | None, ...]:
+        return self.price_input, self.price_cached_input, self.price_output
 
     @property
     def check_budget(self) -> CheckBudget:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from harness.checks.check import Check
 from harness.checks.history import Capabilities
 from harness.checks.judgement import Judgement
 from harness.checks.registry import CHECKS
@@ -34,12 +35,12 @@ from harness.cli.target import (
 )
 from harness.cli.verdict_output import conclude
 from harness.clock import NS_PER_S, MonotonicClock
-from harness.drive.checking import CheckSetting, find_capabilities, first_round, run_check
+from harness.drive.checking import CheckSetting, find_capabilities, first_round, on_route, run_check
 from harness.drive.judging import crashed, not_run, write_verdicts
 from harness.endpoint.client import Client
 from harness.endpoint.discovery import tokenize
 from harness.endpoint.secret import redact_argv
-from harness.endpoint.target import Target, Timeouts
+from harness.endpoint.target import EndpointType, Target, Timeouts
 from harness.records import SCHEMA_VERSION, RunInfo, TargetInfo
 from harness.store import RunFolder, StoreError, new_run_id
 from workloads.material import Material, enough_ids
@@ -122,6 +123,7 @@ def _dry_run(request: CheckRequest) -> int:
         engine=None,
         endpoint_type="chat",
         exclusive=options.exclusive_server,
+        context_tokens=options.context,
     )
     for name in _askable(options):
         click.echo(cost_line(CHECKS[name], first_round(CHECKS[name], setting, Capabilities()), None))
@@ -177,6 +179,7 @@ def _setting(options: CheckOptions, info: TargetInfo, material: Material) -> Che
         endpoint_type="completions",
         exclusive=options.exclusive_server,
         max_model_len=info.max_model_len,
+        context_tokens=options.context,
         deadline_ns=deadline_ns,
     )
 
@@ -263,8 +266,23 @@ async def _one(
     if check.compares_other and request.other is not None:
         await ask_other(request.other, check, setting, run, CLOCK, _timeouts(request.options), progress)
     try:
-        return Judgement(check=name, verdict=await run_check(check, setting, run, client, CLOCK, progress))
+        async with _on_its_route(check, setting, client) as (client, setting):
+            return Judgement(check=name, verdict=await run_check(check, setting, run, client, CLOCK, progress))
     except StoreError:
         raise
     except Exception:  # a bug of one check must neither stop the others nor lose what was asked
         return crashed(run, name)
+
+
+@asynccontextmanager
+async def _on_its_route(
+    check: Check, setting: CheckSetting, client: Client
+) -> AsyncIterator[tuple[Client, CheckSetting]]:
+    """The client itself, or one of the same server for the only route that a check can ask on."""
+    own = on_route(check, setting)
+    if own.endpoint_type == setting.endpoint_type:
+        yield client, setting
+        return
+    route: EndpointType = "chat" if own.endpoint_type == "chat" else "completions"
+    async with Client(replace(client.target, endpoint_type=route), CLOCK) as other:
+        yield other, own

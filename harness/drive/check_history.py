@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.checks.capabilities import read_capabilities
-from harness.checks.history import Answer, Capabilities, CheckHistory, StepRecord
-from harness.drive.framing import framing_of
+from harness.checks.history import Answer, Capabilities, CheckHistory, Prices, StepRecord
+from harness.drive.framing import framing_of, message_fields_of
 from harness.endpoint.counters import COUNTER_NAMES, total
 from harness.endpoint.raw import RawAnswer
 from harness.endpoint.usage import usages_of
@@ -43,7 +43,13 @@ def load_history(run: RunFolder, check: str) -> CheckHistory:
         ),
         baseline=_baseline(run, check),
         expected_acceptance=expected if isinstance(expected, float | int) else None,
+        prices=_prices(run.info.options),
     )
+
+
+def _prices(options: Mapping[str, Json]) -> Prices:
+    given = {name: options.get(f"price_{name}") for name in ("input", "cached_input", "output")}
+    return Prices(**{name: float(each) for name, each in given.items() if isinstance(each, float | int)})
 
 
 def other_name(check: str) -> str:
@@ -92,6 +98,7 @@ def _answer(run: RunFolder, cell: str, record: Record) -> Answer:
         token_ids=reading.token_ids,
         usages=usages_of(raw),
         framing=framing_of(raw),
+        message_fields=message_fields_of(raw),
     )
 
 

@@ -30,8 +30,9 @@ SAMPLING: Mapping[str, Json] = {"temperature": 0}
 class CheckSetting:
     """What all checks of a run have in common.
 
-    exclusive: the server is ours alone. max_model_len: None if it is not known. deadline_ns: on the clock of the run,
-    when nothing new may be asked any more; None for no such moment.
+    exclusive: the server is ours alone. max_model_len: None if it is not known. context_tokens: the context that is
+    wanted, None if none was named. deadline_ns: on the clock of the run, when nothing new may be asked any more; None
+    for no such moment.
     """
 
     budget: CheckBudget
@@ -41,6 +42,7 @@ class CheckSetting:
     endpoint_type: str
     exclusive: bool = False
     max_model_len: int | None = None
+    context_tokens: int | None = None
     deadline_ns: int | None = None
 
 
@@ -107,10 +109,11 @@ def plan_request(
 ) -> PlanRequest:
     """What a check's plan is made from."""
     count = known.logprobs if known.logprobs is not None else 0
+    takes_ids = known.token_id_prompts and setting.endpoint_type == "completions"
     return PlanRequest(
         budget=replace(setting.budget, max_tokens=tokens_left),
         capabilities=known,
-        material=setting.material if known.token_id_prompts else replace(setting.material, token_ids=None),
+        material=setting.material if takes_ids else replace(setting.material, token_ids=None),
         seed=setting.seed,
         round_index=round_index,
         follow_up=follow_up,
@@ -118,12 +121,18 @@ def plan_request(
         logprob_fields=logprob_fields(setting.endpoint_type, count),
         exclusive=setting.exclusive,
         max_model_len=setting.max_model_len,
+        context_tokens=setting.context_tokens,
     )
 
 
 def first_round(check: Check, setting: CheckSetting, known: Capabilities) -> Generator[Any]:
     """The plan of a check's first round, for its cost."""
-    return check.plan(plan_request(setting, known, tokens_left=setting.budget.max_tokens))
+    return check.plan(plan_request(on_route(check, setting), known, tokens_left=setting.budget.max_tokens))
+
+
+def on_route(check: Check, setting: CheckSetting) -> CheckSetting:
+    """The setting for a check that can ask on one route alone."""
+    return setting if check.route is None else replace(setting, endpoint_type=check.route)
 
 
 def _cell(setting: CheckSetting, name: str, index: int, tokens_left: int | None, clock: Clock) -> CellSpec:

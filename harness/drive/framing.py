@@ -37,6 +37,18 @@ def framing_of(body: bytes) -> Framing | None:
     )
 
 
+def message_fields_of(body: bytes) -> frozenset[str]:
+    """Fields of the first choice's message or deltas that held anything; empty for completions."""
+    pieces = [event.data for event in events(body)] if looks_like_events(body) else [body]
+    names: set[str] = set()
+    for piece in pieces:
+        choice = _first_choice(piece)
+        message = choice.get("message", choice.get("delta"))
+        if isinstance(message, Mapping):
+            names.update(name for name, value in message.items() if value)
+    return frozenset(names)
+
+
 def _first_choice(data: bytes) -> Mapping[str, object]:
     try:
         content = orjson.loads(data)
