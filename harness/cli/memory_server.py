@@ -11,7 +11,8 @@ from harness.cli.running import run_async
 from harness.cli.target import EndpointChoice, make_target, parse_access
 from harness.clock import MonotonicClock
 from harness.endpoint.client import Client
-from harness.endpoint.counters import METRICS_PATH, parse_counters
+from harness.endpoint.counters import METRICS_PATH
+from harness.endpoint.dialects.prometheus import parse_counters
 from harness.endpoint.discovery import discover
 from harness.endpoint.errors import EndpointError
 from harness.endpoint.target import Timeouts

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from harness.clock import Clock
-from harness.endpoint.cache_control import ControlPort, flush
+from harness.endpoint.cache_control import flush
+from harness.endpoint.side import ControlPort
 from harness.records import Complete, Outcome
 
 

@@ -16,7 +16,8 @@ from harness.drive.ports import Sender
 from harness.drive.progress import NO_PROGRESS, Progress
 from harness.drive.rounds import run_round
 from harness.drive.spec import CellSpec
-from harness.endpoint.discovery import JsonSource, token_counter, tokenize
+from harness.endpoint.discovery import token_counter, tokenize
+from harness.endpoint.side import JsonSource
 from harness.store import RunFolder, read_cell
 from workloads.plan import Ask, Phase, Prompt, Step, TokenPrompt
 from workloads.ruler import (

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from harness.endpoint.cache_control import PATIENCE_S, Flushed, flush
+from harness.endpoint.cache_control import flush
+from harness.endpoint.dialects.base import Flushed
+from harness.endpoint.dialects.flushing import PATIENCE_S
 from harness.endpoint.errors import EndpointError
 from harness.records import ErrorKind, RequestError
 from tests.virtual_time import NS_PER_S, VirtualClock, run_virtual

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.endpoint.counters import parse_counters
+from harness.endpoint.dialects.prometheus import parse_counters
 from harness.memory.measured import Reported, compare, implied_state_dtypes, read_sglang, read_vllm
 from harness.memory.model import read_model
 from harness.memory.sequence import Setting, StateDtype, kv_bytes_per_token, snapshot_bytes

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.endpoint.counters import parse_counters
+from harness.endpoint.dialects.prometheus import parse_counters
 from harness.records import CellInfo, CounterSample
 from harness.report.bound import server_load
 from tests.endpoint.recordings import page
