@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from harness.metrics.cache import cache_metrics
 from harness.metrics.cell import MeasuredCell, MetricOptions, measured_cell
+from harness.metrics.classes import ClassSummary, class_summaries
 from harness.metrics.goodput import goodput_metrics
 from harness.metrics.intervals import interval_metrics
 from harness.metrics.latency import latency_metrics
@@ -37,7 +38,10 @@ WHOLE_UNITS = frozenset({"requests", "tokens", "events", "connections"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellSummary:
-    """The figures of one cell; `concurrency`, `workload` and `cache_mode` are None where nothing recorded them."""
+    """The figures of one cell; `concurrency`, `workload` and `cache_mode` are None where nothing recorded them.
+
+    classes: the same figures of each class, empty where requests carry none.
+    """
 
     cell: str
     workload: str | None
@@ -52,6 +56,7 @@ class CellSummary:
     request_rate: float | None = None
     round_index: int = 0
     bound: str | None = None
+    classes: tuple[ClassSummary, ...] = ()
 
     def metric(self, name: str) -> Metric | None:
         """The metric of that name; None if it was not computed."""
@@ -76,12 +81,13 @@ class CellSummary:
             "bound": self.bound,
             "cache_mode": self.cache_mode,
             "finished": self.finished,
-            **{each.name: _number(each) for each in self.metrics},
+            **_numbers(self.metrics),
             "acceptance_source": None if accepted is None else accepted.note,
             "failures": [
                 {"reason": each.reason, "count": each.count, "example": each.example} for each in self.failures
             ],
             "warnings": list(self.warnings),
+            "classes": [{"class": each.name, **_numbers(each.metrics)} for each in self.classes],
         }
 
 
@@ -111,7 +117,12 @@ def summarise_cell(
         metrics=tuple(metric for family in METRICS.values() for metric in family(measured)),
         failures=failure_groups(measured.measured),
         warnings=(*warnings, *(() if info is None else info.warnings)),
+        classes=class_summaries(measured),
     )
+
+
+def _numbers(metrics: Sequence[Metric]) -> dict[str, Json]:
+    return {each.name: _number(each) for each in metrics}
 
 
 def _number(metric: Metric) -> float | int | None:

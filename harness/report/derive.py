@@ -93,6 +93,7 @@ def write_summary(run: RunFolder, summary: RunSummary) -> None:
             "context_tokens": cell.context_tokens,
             "arrivals": cell.arrivals,
             "metrics": cell.metrics,
+            "classes": cell.classes,
         }
         for cell in summary.cells
     ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from harness.metrics import CellSummary
+from harness.metrics.classes import ClassSummary
 from harness.metrics.distribution import percentile_word
 from harness.report.derive import RunSummary
 from harness.report.numbers import NOT_REPORTED, number, percent, run_letter, whole
@@ -35,18 +36,18 @@ class Column:
         """What a frame calls it."""
         return f"{self.metric}_note" if self.noted else self.metric
 
-    def value(self, cell: CellSummary) -> Value:
+    def value(self, figures: CellSummary | ClassSummary) -> Value:
         """The unrounded value, or the note."""
         if not self.noted:
-            return cell.value(self.metric)
-        metric = cell.metric(self.metric)
+            return figures.value(self.metric)
+        metric = figures.metric(self.metric)
         return None if metric is None else metric.note
 
-    def text(self, cell: CellSummary) -> str:
+    def text(self, figures: CellSummary | ClassSummary) -> str:
         """What a reader sees; a dash for what there is not."""
         if not self.noted:
-            return self.show(cell.value(self.metric))
-        note = self.value(cell)
+            return self.show(figures.value(self.metric))
+        note = self.value(figures)
         return NOT_REPORTED if note is None else str(note)
 
 
@@ -93,6 +94,7 @@ def run_tables(runs: Sequence[RunSummary]) -> tuple[Table, ...]:
         _table("ttft_tpot", "Latency: TTFT and TPOT", runs, *_spreads(percentiles, ("ttft", "tpot"))),
         _table("itl_e2el", "Latency: ITL and E2E", runs, *_spreads(percentiles, ("itl", "e2el"))),
         _table("lengths", "Lengths", runs, *_spreads(percentiles, ("input_tokens", "output_tokens"))),
+        *_class_tables(runs, percentiles, goodput),
     )
 
 
@@ -132,6 +134,15 @@ SERVER_COLUMNS = (
     Column(heading="KV used", metric="server_kv_usage", show=percent),
     Column(heading="state slots used", metric="server_state_usage", show=percent),
 )
+CLASS_COLUMNS = (
+    Column(heading="completed", metric="completed", show=whole),
+    Column(heading="failed", metric="failed", show=whole),
+    Column(heading="req/s", metric="request_throughput"),
+    Column(heading="out tok/s", metric="output_throughput"),
+    Column(heading="good", metric="good_share", show=percent),
+    Column(heading="cached", metric="cached_share", show=percent),
+)
+CELL_FIELDS = ("run", "cell", "concurrency", "context_tokens", "arrivals", "finished")
 SPREAD_HEADINGS = {
     "ttft": ("TTFT ms", "ttft_ms"),
     "tpot": ("TPOT ms", "tpot_ms"),
@@ -182,17 +193,33 @@ def _spreads(
     return columns, tuple((SPREAD_HEADINGS[name][0], len(words)) for name in names)
 
 
+def _class_tables(runs: Sequence[RunSummary], percentiles: Sequence[float], goodput: bool) -> tuple[Table, ...]:
+    """One table with a row for each class of each cell; none where requests carry no class."""
+    if not any(cell.classes for run in runs for cell in run.cells):
+        return ()
+    columns = CLASS_COLUMNS if goodput else tuple(each for each in CLASS_COLUMNS if each.metric != "good_share")
+    spreads, groups = _spreads(percentiles, ("ttft", "tpot", "e2el"))
+    groups = (("throughput", len(columns)), *groups)
+    return (_table("classes", "By class", runs, (*columns, *spreads), groups, by_class=True),)
+
+
 def _table(
     slug: str,
     title: str,
     runs: Sequence[RunSummary],
     columns: Sequence[Column],
     groups: tuple[tuple[str, int], ...] = (),
+    *,
+    by_class: bool = False,
 ) -> Table:
+    """A row for each cell, or for each of its classes."""
     several = len(runs) > 1
     contexts = any(cell.context_tokens is not None for run in runs for cell in run.cells)
     lead = (*(["run"] if several else []), *(["context"] if contexts else []), load_word(runs))
-    cells = [(run_letter(index), run, cell) for index, run in enumerate(runs) for cell in run.cells]
+    lead = (*lead, "class") if by_class else lead
+    lines = [
+        line for index, run in enumerate(runs) for cell in run.cells for line in _lines(index, run, cell, by_class)
+    ]
     names = [column.name for column in columns]
     return Table(
         slug=slug,
@@ -200,25 +227,45 @@ def _table(
         headings=(*lead, *(column.heading for column in columns)),
         rows=tuple(
             (
-                *([letter] if several else []),
-                *([whole(cell.context_tokens)] if contexts else []),
-                cell_label(cell),
-                *(column.text(cell) for column in columns),
+                *([line.letter] if several else []),
+                *([whole(line.cell.context_tokens)] if contexts else []),
+                cell_label(line.cell),
+                *line.names,
+                *(column.text(line.figures) for column in columns),
             )
-            for letter, _, cell in cells
+            for line in lines
         ),
         groups=(("", len(lead)), *groups) if groups else (),
-        metrics=("run", "cell", "concurrency", "context_tokens", "arrivals", "finished", *names),
+        metrics=(*CELL_FIELDS, *(["class"] if by_class else []), *names),
         values=tuple(
             (
-                run.info.run_id,
-                cell.cell,
-                cell.concurrency,
-                cell.context_tokens,
-                cell.arrivals,
-                str(cell.finished).lower(),
-                *(column.value(cell) for column in columns),
+                line.run.info.run_id,
+                line.cell.cell,
+                line.cell.concurrency,
+                line.cell.context_tokens,
+                line.cell.arrivals,
+                str(line.cell.finished).lower(),
+                *line.names,
+                *(column.value(line.figures) for column in columns),
             )
-            for _, run, cell in cells
+            for line in lines
         ),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    """A row of a table before it is written; names: of the class whose figures they are, empty for a whole cell."""
+
+    letter: str
+    run: RunSummary
+    cell: CellSummary
+    figures: CellSummary | ClassSummary
+    names: tuple[str, ...] = ()
+
+
+def _lines(index: int, run: RunSummary, cell: CellSummary, by_class: bool) -> list[_Line]:
+    letter = run_letter(index)
+    if not by_class:
+        return [_Line(letter=letter, run=run, cell=cell, figures=cell)]
+    return [_Line(letter=letter, run=run, cell=cell, figures=each, names=(each.name,)) for each in cell.classes]

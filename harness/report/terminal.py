@@ -9,7 +9,7 @@ from harness.report.derive import RunSummary
 from harness.report.tables import UNFINISHED_MARK, Table, cell_label, run_tables
 
 WIDTH = 118
-SHOWN = ("throughput", "speculation", "ttft_tpot", "itl_e2el", "lengths")
+SHOWN = ("throughput", "speculation", "ttft_tpot", "itl_e2el", "lengths", "classes")
 GAP = "  "
 
 

@@ -27,13 +27,16 @@ def write_run(
     cached: bool = True,
     requests: int = 96,
     event_tokens: bool = True,
+    classes: Sequence[str] = (),
 ) -> Path:
-    """Write a run with a cell per level; `requests` 0 makes cells of failures only."""
+    """Write a run with a cell per level; `requests` 0 makes cells of failures only. classes: taken in turn."""
     with RunFolder.create(result_dir, run if run is not None else run_info()) as folder:
         for level in levels:
             name = f"c{level}"
             folder.plan_round(replace(round_plan(name), concurrency=level))
             records = cell_records(level, requests, failures, cached, event_tokens)
+            if classes:
+                records = [_labelled(each, classes[at % len(classes)]) for at, each in enumerate(records)]
             with folder.cell(name) as writer:
                 _write_cell(writer, records, finished=level not in unfinished, level=level)
     return folder.path
@@ -69,6 +72,10 @@ def cell_records(
         )
         free_ms[slot] = float(events_ms[-1]) + 5
     return records
+
+
+def _labelled(record: Record, name: str) -> Record:
+    return replace(record, invoke=replace(record.invoke, labels={"class": name}))
 
 
 def _write_cell(writer: CellWriter, records: Sequence[Record], *, finished: bool, level: int) -> None:

@@ -58,6 +58,16 @@ def test_a_report_has_its_pages_tables_and_pictures(tmp_path: Path) -> None:
     assert files.index_md.read_text(encoding="utf-8").count(".png)") == len(FIGURES)
 
 
+def test_classes_are_a_table_of_their_own(tmp_path: Path) -> None:
+    files = build_report([write_run(tmp_path, levels=[1], classes=("agent", "chat"))], tmp_path / "out")
+    (path,) = (each for each in files.csv if each.stem == "classes")
+    with path.open(encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines))
+    assert [row["class"] for row in rows] == ["agent", "chat"]
+    assert all(float(row["p50_ttft_ms"]) > 0 and float(row["output_throughput"]) > 0 for row in rows)
+    assert "<h3>By class</h3>" in files.index_html.read_text("utf-8")
+
+
 def test_the_page_needs_nothing_beside_it(tmp_path: Path) -> None:
     page = read_page(build_report([write_run(tmp_path)], tmp_path / "out").index_html)
     assert page.open_tags == []

@@ -46,3 +46,11 @@ def test_nothing_completed_shows_dashes(tmp_path: Path) -> None:
     row = next(line.split() for line in lines if line.split()[:1] == ["4"])
     assert row[1:3] == ["0", "3"]
     assert "-" in row
+
+
+def test_a_mix_has_a_row_for_each_class_of_each_level(tmp_path: Path) -> None:
+    lines = lines_of(write_run(tmp_path, classes=("agent", "chat")))
+    assert max(len(line) for line in lines) <= WIDTH
+    rows = [line.split() for line in lines if line.split()[1:2] in (["agent"], ["chat"])]
+    assert [row[:2] for row in rows[:4]] == [["1", "agent"], ["1", "chat"], ["8", "agent"], ["8", "chat"]]
+    assert [row[2] for row in rows[:2]] == ["48", "48"]
