@@ -73,7 +73,7 @@ async def run_checks(request: CheckRequest) -> int:
     if request.dry_run:
         return _dry_run(request)
     if request.options.baseline is not None:
-        _refuse_unreadable(Path(request.options.baseline))
+        refuse_unreadable(Path(request.options.baseline))
     with announced(request.base_url, request.environment) as choice, disk_trouble_is_a_message():
         run, judgements = await carry_out(request, choice, access)
         return conclude(run, judgements, request.report_dir, as_json=request.as_json)
@@ -83,32 +83,32 @@ async def carry_out(
     request: CheckRequest, choice: EndpointChoice, access: Access, *, silent: bool = False
 ) -> tuple[RunFolder, tuple[Judgement, ...]]:
     """Ask and judge in a new run folder; `silent` leaves out what is told on the way."""
-    info, material = await _prepare(choice, access, request.options)
-    run_info = _run_info(request, info)
+    info, material = await prepare(choice, access, request.options)
+    run_info = run_info_of(request, info)
     with RunFolder.create(request.result_dir, run_info) as run:
-        setting = _setting(request.options, info, replace(material, seed=_own_seed(run_info)))
-        targets = _targets(choice, access, info, request.options)
+        setting = make_setting(request.options, info, replace(material, seed=own_seed(run_info)))
+        targets = targets_of(choice, access, info, request.options)
         return run, await _ask_all(request, run, setting, targets, silent=silent)
 
 
-def _refuse_unreadable(baseline: Path) -> None:
+def refuse_unreadable(baseline: Path) -> None:
     """A usage error, before anything is sent, for a folder that is no run."""
     try:
-        _prompt_seed(baseline)
+        prompt_seed(baseline)
     except StoreError as error:
         raise click.UsageError(f"--baseline: {error}") from None
 
 
-def _own_seed(info: RunInfo) -> str:
+def own_seed(info: RunInfo) -> str:
     """What the prompts of a run are made from: no two runs send the same ones."""
     return f"{info.seed}/{info.run_id}"
 
 
-def _prompt_seed(path: Path) -> str:
+def prompt_seed(path: Path) -> str:
     """What the prompts of a run were made from that repeats its baseline's, if it had one."""
     with RunFolder.open(path) as run:
         earlier = run.info.options.get("baseline")
-        return _prompt_seed(Path(earlier)) if isinstance(earlier, str) else _own_seed(run.info)
+        return prompt_seed(Path(earlier)) if isinstance(earlier, str) else own_seed(run.info)
 
 
 def _dry_run(request: CheckRequest) -> int:
@@ -135,10 +135,10 @@ def _askable(options: CheckOptions) -> tuple[str, ...]:
     return tuple(name for name in options.checks if options.exclusive_server or not CHECKS[name].disturbs)
 
 
-async def _prepare(choice: EndpointChoice, access: Access, options: CheckOptions) -> tuple[TargetInfo, Material]:
+async def prepare(choice: EndpointChoice, access: Access, options: CheckOptions) -> tuple[TargetInfo, Material]:
     """Identify the server, settle the model, and get ordinary text in the server's own token ids."""
     asked = options.model if options.model is not None else ""
-    async with Client(make_target(choice, access, asked, "chat", _timeouts(options)), CLOCK) as client:
+    async with Client(make_target(choice, access, asked, "chat", timeouts_of(options)), CLOCK) as client:
         discovery, model = await identify(client, options.model)
         counting = await _counting(client, options)
         ids = await tokenize(client, paragraphs(seeded(options.seed, "corpus"), CORPUS_CHARS))
@@ -152,7 +152,8 @@ async def _counting(client: Client, options: CheckOptions) -> Counting:
     return by_tokenizer_file(options.tokenizer) if options.tokenizer is not None else await by_server(client)
 
 
-def _timeouts(options: CheckOptions) -> Timeouts:
+def timeouts_of(options: CheckOptions) -> Timeouts:
+    """How long the options let us wait."""
     return Timeouts(
         connect_s=options.connect_timeout_s,
         first_byte_s=options.first_byte_timeout_s,
@@ -161,13 +162,14 @@ def _timeouts(options: CheckOptions) -> Timeouts:
     )
 
 
-def _targets(choice: EndpointChoice, access: Access, info: TargetInfo, options: CheckOptions) -> tuple[Target, ...]:
+def targets_of(choice: EndpointChoice, access: Access, info: TargetInfo, options: CheckOptions) -> tuple[Target, ...]:
     """One for each route that may be asked, the preferred one first."""
     routes = ("completions", "chat") if options.endpoint_type == "auto" else (options.endpoint_type,)
-    return tuple(make_target(choice, access, info.model, route, _timeouts(options)) for route in routes)
+    return tuple(make_target(choice, access, info.model, route, timeouts_of(options)) for route in routes)
 
 
-def _setting(options: CheckOptions, info: TargetInfo, material: Material) -> CheckSetting:
+def make_setting(options: CheckOptions, info: TargetInfo, material: Material) -> CheckSetting:
+    """What all checks of a run have in common; its deadline counts from now."""
     deadline_ns = None
     if options.max_minutes is not None:
         deadline_ns = CLOCK.now_ns() + round(options.max_minutes * 60 * NS_PER_S)
@@ -184,14 +186,15 @@ def _setting(options: CheckOptions, info: TargetInfo, material: Material) -> Che
     )
 
 
-def _run_info(request: CheckRequest, info: TargetInfo) -> RunInfo:
+def run_info_of(request: CheckRequest, info: TargetInfo, command: str = "check") -> RunInfo:
+    """The opening record of a run that asks checks."""
     now = CLOCK.utc_now()
     options = request.options
-    name = options.checks[0] if len(options.checks) == 1 else "check"
+    name = options.checks[0] if command == "check" and len(options.checks) == 1 else command
     return RunInfo(
         schema_version=SCHEMA_VERSION,
         run_id=new_run_id(now, name, info.model, secrets.token_hex(3)),
-        command="check",
+        command=command,
         argv=redact_argv(request.argv),
         started_utc=now.isoformat(),
         clock=clock_facts(CLOCK),
@@ -211,11 +214,11 @@ async def _ask_all(
     progress = CellProgress(round_of, silent=silent)
     judgements: list[Judgement] = []
     try:
-        async with _answering(run, setting, targets, progress) as (client, setting, known):
+        async with answering(run, setting, targets, progress) as (client, setting, known):
             if not silent:
                 _announce(request.options, setting, known, measured_rates(run))
             for name in request.options.checks:
-                judgements.append(await _one(name, request, setting, run, client, progress))
+                judgements.append(await ask_check(name, request, setting, run, client, progress))
                 write_verdicts(run, judgements)
     except asyncio.CancelledError:
         progress.close()
@@ -225,7 +228,7 @@ async def _ask_all(
 
 
 @asynccontextmanager
-async def _answering(
+async def answering(
     run: RunFolder, setting: CheckSetting, targets: Sequence[Target], progress: CellProgress
 ) -> AsyncIterator[tuple[Client, CheckSetting, Capabilities]]:
     """A client of the first route that answers the capability round; NothingMeasured if none does."""
@@ -252,19 +255,19 @@ def _announce(options: CheckOptions, setting: CheckSetting, known: Capabilities,
         click.echo(f"      capped at {' and '.join(caps)}", err=True)
 
 
-async def _one(
+async def ask_check(
     name: str, request: CheckRequest, setting: CheckSetting, run: RunFolder, client: Client, progress: CellProgress
 ) -> Judgement:
     """One check to its verdict; a bug in it becomes a kept traceback."""
     check = CHECKS[name]
     if check.repeats_baseline and request.options.baseline is not None:
-        seed = _prompt_seed(Path(request.options.baseline))
+        seed = prompt_seed(Path(request.options.baseline))
         setting = replace(setting, material=replace(setting.material, seed=seed))
     if name not in _askable(request.options):
         verdict = not_run(check, "its steps disturb others: it runs only with --exclusive-server")
         return Judgement(check=name, verdict=verdict)
     if check.compares_other and request.other is not None:
-        await ask_other(request.other, check, setting, run, CLOCK, _timeouts(request.options), progress)
+        await ask_other(request.other, check, setting, run, CLOCK, timeouts_of(request.options), progress)
     try:
         async with _on_its_route(check, setting, client) as (client, setting):
             return Judgement(check=name, verdict=await run_check(check, setting, run, client, CLOCK, progress))

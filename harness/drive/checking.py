@@ -63,7 +63,8 @@ async def find_capabilities(
         longest_prompt_tokens=setting.max_model_len,
     )
     spec = _cell(setting, CAPABILITIES, round_index, setting.budget.max_tokens, clock)
-    await run_round(run, replace(spec, concurrency=1), generator, client, clock, progress)
+    if not run.is_finished(spec.cell):
+        await run_round(run, replace(spec, concurrency=1), generator, client, clock, progress)
     return load_capabilities(run)
 
 
@@ -82,7 +83,8 @@ async def run_check(
         request = plan_request(setting, known, index, follow_up, left)
         spec = replace(_cell(setting, check.name, index, left, clock), concurrency=check.concurrency)
         parent = None if follow_up is None else f"{check.name}: {follow_up.why}"
-        await run_round(run, spec, check.plan(request), client, clock, progress, parent_verdict=parent)
+        if not run.is_finished(spec.cell):  # a resumed run keeps what was asked
+            await run_round(run, spec, check.plan(request), client, clock, progress, parent_verdict=parent)
         verdict = check.judge(load_history(run, check.name))
         follow_up = verdict.follow_up
         if follow_up is None or _used_up(setting, run, clock):
@@ -97,7 +99,8 @@ async def ask_elsewhere(
     left = _tokens_left(setting.budget, run)
     request = replace(plan_request(setting, load_capabilities(run), tokens_left=left), elsewhere=True)
     spec = replace(_cell(setting, other_name(check.name), 0, left, clock), concurrency=check.concurrency)
-    await run_round(run, spec, check.plan(request), client, clock, progress)
+    if not run.is_finished(spec.cell):
+        await run_round(run, spec, check.plan(request), client, clock, progress)
 
 
 def plan_request(
