@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Literal, Protocol
 
 import numpy as np
@@ -66,9 +67,12 @@ class Bfloat16:
     def project(self, x: F32, weight: F32) -> F32:
         """A product summed in 1 to 4 parts, by the number of rows, and rounded after each part."""
         parts = 1 + len(x) % 4
-        total: F32 = np.zeros((len(x), weight.shape[1]), np.float32)
-        for piece in np.array_split(np.arange(x.shape[1]), parts):
-            total = round_bf16(total + x[:, piece] @ weight[piece])
+        edges = [len(weight) * part // parts for part in range(parts + 1)]
+        total = round_bf16(x[:, : edges[1]] @ weight[: edges[1]])
+        for start, stop in pairwise(edges[1:]):
+            piece: F32 = x[:, start:stop] @ weight[start:stop]
+            piece += total
+            total = round_bf16(piece)
         return total
 
     def keep(self, x: F32) -> F32:

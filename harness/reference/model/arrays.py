@@ -26,4 +26,10 @@ def from_bf16(bits: U16) -> F32:
 
 def round_bf16(x: F32) -> F32:
     """``x`` rounded to the nearest bfloat16 value, kept as float32."""
-    return from_bf16(to_bf16(x))
+    bits = np.ascontiguousarray(x).view(np.uint32)
+    rounded = bits >> np.uint32(16)
+    rounded &= np.uint32(1)
+    rounded += np.uint32(0x7FFF)
+    rounded += bits
+    rounded &= np.uint32(0xFFFF0000)
+    return rounded.view(np.float32)
