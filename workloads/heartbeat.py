@@ -14,10 +14,11 @@ from workloads.plan import Ask, Json, Marker, Step
 from workloads.waves import Phase, Wave, Waves
 
 NAME = "heartbeat"
-VERSION = 1
+VERSION = 2
 BEFORE, BETWEEN, AFTER, AGAIN, LOAD = "before", "between", "after", "again", "load"
-# Short probes and some of several blocks, so that a battery sees both what is computed and what is kept.
-PROBE_TOKENS = (40, 96, 160, 224, 320, 448, 576, 704)
+# Very short probes show what a slot kept of its last tenant, those of several blocks what the cache keeps.
+PROBE_TOKENS = (6, 9, 13, 18, 40, 160, 320, 704)
+SHORT_TOKENS, LONG_TOKENS = 40, 320
 REPEATS = 3
 OUTPUT_TOKENS = 16
 LOAD_TOKENS = (64, 200, 640, 1300)
@@ -74,11 +75,14 @@ def heartbeat(material: Material, options: HeartbeatOptions) -> Waves:
 
 
 def _battery(material: Material, options: HeartbeatOptions, phase: str) -> Iterator[Wave]:
-    """Every probe alone: repeated, and as often under a salt that is new each time, so that it is computed anew."""
+    """Every probe alone: repeated, and as often under a salt that is new each time, so that it is computed anew.
+
+    The first of each kind follows another probe.
+    """
     yield (Marker(key=f"{phase}/battery", text=f"probes {phase}"),)
-    for number, tokens in enumerate(PROBE_TOKENS):
-        prompt = material.prompt([Segment(name=f"probe{number}", tokens=min(tokens, options.longest_tokens))])
-        for salted in (False, True) if options.salt else (False,):
+    for salted in (False, True) if options.salt else (False,):
+        for number, tokens in enumerate(PROBE_TOKENS):
+            prompt = material.prompt([Segment(name=f"probe{number}", tokens=min(tokens, options.longest_tokens))])
             for repeat in range(REPEATS):
                 key = f"{phase}/probe{number}/{'salted' if salted else 'plain'}{repeat}"
                 own: Mapping[str, Json] = {"cache_salt": material.salt(key)} if salted else {}

@@ -96,12 +96,12 @@ def beats(phases: Mapping[str, Sequence[Answer]], noise: float | None) -> Iterat
 def _beat(
     probe: str, salted: bool, phase: str, group: Sequence[Answer], references: Sequence[Answer], limit: float
 ) -> Beat:
-    sound = [answer for answer in references if _ok(answer) and garbage(answer) is None]
+    sound = [answer for answer in references if is_ok(answer) and garbage(answer) is None]
     distances = [nearest for answer in group if (nearest := _nearest(answer, sound)) is not None]
     wrong = None
-    if sound and not any(map(_ok, group)):
+    if sound and not any(map(is_ok, group)):
         wrong = Wrong.LOST
-    elif sound and all(garbage(answer) is not None for answer in group if _ok(answer)):
+    elif sound and all(garbage(answer) is not None for answer in group if is_ok(answer)):
         wrong = Wrong.GARBAGE
     elif distances and min(distances) > limit:
         wrong = Wrong.CHANGED
@@ -118,7 +118,7 @@ def _beat(
 
 def _nearest(answer: Answer, references: Sequence[Answer]) -> float | None:
     """Distance to the nearest answer before load that came by the same path; None without one."""
-    if not _ok(answer):
+    if not is_ok(answer):
         return None
     gaps = [distance(answer, other) for other in references if _warm(other) == _warm(answer)]
     return min((gap for gap in gaps if gap is not None), default=None)
@@ -141,7 +141,8 @@ def _grouped(answers: Sequence[Answer]) -> dict[tuple[str, bool], list[Answer]]:
     return found
 
 
-def _ok(answer: Answer) -> bool:
+def is_ok(answer: Answer) -> bool:
+    """Whether it was answered."""
     return answer.record.complete.outcome is Outcome.OK
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from harness.checks.degenerate import CERTAIN, garbage
 from harness.checks.heartbeat.beats import SMALLEST_CHANGE, TIMES_NOISE, Beat, beats, by_phase, noise_of
+from harness.checks.heartbeat.leftovers import Leftovers, leftovers
 from harness.checks.history import Answer, CheckHistory
 from harness.checks.verdict import Evidence, FollowUp, Status, Verdict
 from harness.records import Outcome
@@ -29,6 +30,7 @@ class _Findings:
     beats: Sequence[Beat]
     noise: float | None
     certain: Sequence[Answer]
+    leftovers: Leftovers
     load_asked: int
     load_answered: int
 
@@ -64,6 +66,8 @@ def judge(history: CheckHistory) -> Verdict:
         return _verdict(found, Status.FAIL, reason, [_shown(answer) for answer in found.certain])
     if (dead := _dead_battery(found)) is not None:
         return dead
+    if found.leftovers.certain:
+        return _left_behind(found)
     if found.sticky:
         probes = {(beat.probe, beat.salted) for beat in found.sticky}
         reason = f"{len(probes)} probes stay wrong: {found.sticky[0].evidence().text}"
@@ -71,6 +75,16 @@ def judge(history: CheckHistory) -> Verdict:
     if found.wrong:
         return _once(found)
     return _undecided(found) or _sound(found)
+
+
+def _left_behind(found: _Findings) -> Verdict:
+    left = found.leftovers
+    worst = sorted(left.unsteady, key=lambda each: each.nats, reverse=True)
+    reason = (
+        f"short prompts depend on what was served before them: computed anew, alone, they part by up to"
+        f" {worst[0].nats:.2f} nats in {left.batteries} batteries, long ones by {left.long_nats:.2f}"
+    )
+    return _verdict(found, Status.FAIL, reason, [each.evidence() for each in worst])
 
 
 def _dead_battery(found: _Findings) -> Verdict | None:
@@ -94,6 +108,7 @@ def _find(history: CheckHistory) -> _Findings:
         history=history,
         beats=tuple(beats(phases, noise)),
         noise=noise,
+        leftovers=leftovers(phases),
         certain=[answer for answer in answered if garbage(answer) in CERTAIN],
         load_asked=len(load),
         load_answered=sum(answer.record.complete.outcome is Outcome.OK for answer in load),
@@ -173,6 +188,8 @@ def _details(found: _Findings) -> dict[str, Json]:
         "load_requests": found.load_asked,
         "load_answered": found.load_answered,
         "noise_nats": found.noise,
+        "unsteady_short_probes": len(found.leftovers.unsteady),
+        "long_probes_nats": found.leftovers.long_nats,
         "salted": any(beat.salted for beat in found.beats),
         "cut_short": found.history.cut_short,
     }

@@ -18,6 +18,7 @@ from workloads.heartbeat import AFTER, BEFORE, BETWEEN, LOAD
 from workloads.plan import Phase
 
 PROBES, REPEATS, POSITIONS, WORDS = 6, 3, 16, "abcdefghijklmnop"
+PROBE_TOKENS = (6, 9, 13, 160, 320, 704)
 PHASES = (BEFORE, LOAD, BETWEEN, LOAD, AFTER)
 
 
@@ -61,7 +62,7 @@ def _answer(number: int, shot: Shot) -> Answer:
         labels |= {"probe": shot.probe, "salted": shot.salted, "repeat": shot.repeat}
     invoke = Invoke(
         request_id=f"q{number}", cell="heartbeat-r0", step="ask", key=f"k{number}", planned_ns=0, phase=Phase.MEASURE,
-        session=f"probe{shot.probe}", arm=shot.phase, labels=labels,
+        session=f"probe{shot.probe}", arm=shot.phase, labels=labels, expected_prompt_tokens=PROBE_TOKENS[shot.probe],
     )  # fmt: skip
     error = RequestError(kind=ErrorKind.HTTP_STATUS, message="broken", http_status=500) if shot.lost else None
     done = Complete(
@@ -200,3 +201,36 @@ def test_without_log_probabilities_texts_are_compared(text: str, status: Status)
 def test_a_noisy_server_is_undecided() -> None:
     verdict = judge(history(lambda shot: replace(shot, shift=0.4, seed=100 * shot.repeat + shot.probe)))
     assert verdict.status is Status.INCONCLUSIVE and "noisy" in verdict.reason
+
+
+def unsteady(*probes: int, phases: Sequence[str] = (BEFORE, BETWEEN, AFTER)) -> Change:
+    """Every answer under a salt is its own, by a nat."""
+
+    def change(shot: Shot) -> Shot:
+        if not shot.salted or shot.probe not in probes or shot.phase not in phases:
+            return shot
+        return replace(shot, shift=1.0, seed=zlib.crc32(f"{shot.phase}/{shot.probe}/{shot.repeat}".encode()))
+
+    return change
+
+
+def test_short_prompts_that_part_again_and_again_while_long_ones_do_not_fail() -> None:
+    verdict = judge(history(unsteady(0, 1, 2)))
+    assert verdict.status is Status.FAIL and "what was served before them" in verdict.reason
+    assert len(verdict.evidence) == 9 and "tokens computed anew" in verdict.evidence[0].text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [unsteady(*range(PROBES)), unsteady(1), unsteady(0, 1, 2, phases=[BEFORE])],
+    ids=["noise everywhere", "one probe", "one battery"],
+)
+def test_other_noise_is_no_leftover(change: Change) -> None:
+    assert "served before" not in judge(history(change)).reason
+
+
+def test_answers_from_the_cache_are_no_leftovers() -> None:
+    def change(shot: Shot) -> Shot:
+        return replace(unsteady(0, 1, 2)(shot), cached=64 if shot.salted else 0)
+
+    assert "served before" not in judge(history(change)).reason
