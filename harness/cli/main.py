@@ -32,6 +32,11 @@ COMMANDS = {
         target="harness.cli.duel:duel",
         summary="Ask the same of two endpoints, taking turns, and compare them.",
     ),
+    "probe": CommandEntry(
+        section="Verify",
+        target="harness.cli.probe:probe_command",
+        summary="Find out what a server is and what of it works.",
+    ),
     "check": CommandEntry(
         section="Verify",
         target="harness.cli.check:check",

@@ -22,20 +22,20 @@ _SHARES = frozenset({"kv_usage", "state_usage"})
 _ALREADY_SUMMED = 'cache_source="total"'
 
 
-async def scrape(client: TextSource, clock: Clock) -> CounterSample:
-    """One sample of the server's counters, stamped when the page had come.
+async def scrape(client: TextSource, clock: Clock, path: str = METRICS_PATH) -> CounterSample:
+    """One sample of the server's counters, stamped when the page had come; `path` is the engine's own.
 
     Raises EndpointError if the server shows none, or a page that is not in the Prometheus text format.
     """
-    page = await client.get_text(METRICS_PATH)
+    page = await client.get_text(path)
     at_ns = clock.now_ns()
     try:
         values = await asyncio.to_thread(parse_counters, page)
     except ValueError as trouble:
-        message = f"{METRICS_PATH} is not in the Prometheus text format: {trouble}"
+        message = f"{path} is not in the Prometheus text format: {trouble}"
         raise EndpointError(RequestError(kind=ErrorKind.GARBAGE, message=message[:300])) from None
     if not values:
-        raise EndpointError(RequestError(kind=ErrorKind.GARBAGE, message=f"{METRICS_PATH} has no samples"))
+        raise EndpointError(RequestError(kind=ErrorKind.GARBAGE, message=f"{path} has no samples"))
     return CounterSample(at_ns=at_ns, values=values)
 
 

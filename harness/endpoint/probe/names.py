@@ -45,5 +45,4 @@ SETTINGS: Mapping[str, str] = {
     "speculation": "speculation",
     "speculative_tokens": "drafts of a step",
     "host_tier": "a cache tier in host memory",
-    "cache_domains": "separate caches seen",
 }
