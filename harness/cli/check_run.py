@@ -37,6 +37,7 @@ from harness.cli.verdict_output import conclude
 from harness.clock import NS_PER_S, MonotonicClock
 from harness.drive.checking import CheckSetting, find_capabilities, first_round, on_route, run_check
 from harness.drive.judging import crashed, not_run, write_verdicts
+from harness.drive.probing import keep_probe
 from harness.endpoint.client import Client
 from harness.endpoint.discovery import tokenize
 from harness.endpoint.secret import redact_argv
@@ -237,6 +238,7 @@ async def answering(
             on_route = replace(setting, endpoint_type=target.endpoint_type)
             known = await find_capabilities(on_route, run, client, CLOCK, progress, round_index=index)
             if known.answers:
+                await keep_probe(run, client)
                 yield client, on_route, known
                 return
     raise NothingMeasured(f"no route for text answered; what came is in {run.path}")

@@ -23,6 +23,7 @@ from harness.cli.provenance import clock_facts, host_facts, versions
 from harness.cli.target import EndpointChoice, describe, identify, make_target, parse_access
 from harness.clock import MonotonicClock
 from harness.drive import CellSpec, cell_name, run_round
+from harness.drive.probing import keep_probe
 from harness.endpoint.client import Client
 from harness.endpoint.secret import redact_argv
 from harness.endpoint.target import Target, Timeouts
@@ -197,6 +198,8 @@ async def _fight(
     try:
         async with contextlib.AsyncExitStack() as stack:
             clients = [await stack.enter_async_context(Client(each.target, CLOCK)) for each in contenders]
+            for run, client in zip(runs, clients, strict=True):
+                await keep_probe(run, client)
             for number, bout in enumerate(bouts):
                 for place, (side, turn) in enumerate(order_of(request.rounds)):
                     await _one_cell(bout, turn, contenders[side], clients[side], runs[side])

@@ -37,6 +37,7 @@ from harness.clock import MonotonicClock
 from harness.drive import round_plan, run_round
 from harness.drive.judging import write_verdicts
 from harness.drive.lengths import LENGTHS, NotExact, find_sizing
+from harness.drive.probing import keep_probe
 from harness.drive.soundness import judge_soundness
 from harness.endpoint.client import Client
 from harness.endpoint.secret import redact_argv
@@ -205,6 +206,7 @@ async def _measure(
     count_tokens = counting.count if counting.exact else None
     try:
         async with Client(target, CLOCK) as client:
+            await keep_probe(run, client)
             for plan, spec in cells_in_order(plans, options.num_runs):
                 if not run.is_finished(spec.cell):
                     await run_round(run, spec, plan.generator, client, CLOCK, progress, count_tokens=count_tokens)
@@ -226,6 +228,7 @@ async def _search(
     """Look for the limit, keep what was found beside the cells, then report like any sweep."""
     own = replace(options, contexts=(), input_tokens=options.contexts[0]) if options.contexts else options
     async with Client(target, CLOCK) as client:
+        await keep_probe(run, client)
         trials = await run_search(run, client, CLOCK, own, counting, material)
     found = findings(own, trials)
     write_derived(run, LIMIT_FILE, found)

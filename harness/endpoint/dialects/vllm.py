@@ -56,6 +56,8 @@ async def _identify(source: JsonSource) -> Identity:
     found = next((name for name in names if name.startswith("vllm:cache_config_info{")), None)
     if found is not None:
         details["cache_config_info"] = found
+    if names:
+        details["drafts"] = any(name.startswith("vllm:spec_decode_num_drafts") for name in names)
     details.update(_config(await object_at(source, "/server_info")))
     return Identity(version=version, details=details)
 
@@ -90,10 +92,17 @@ def _read_settings(details: Mapping[str, Json]) -> Settings:
         kv_dtype=_named(known.get("cache_dtype")),
         state_strategy=known.get("mamba_cache_mode"),
         cache_tokens=_capacity(known),
-        speculation="none" if speculation == "None" else speculation,
+        speculation=_speculation(speculation, details.get("drafts")),
         speculative_tokens=whole_of(drafts.group(1)) if drafts is not None else None,
         host_tier=known.get("kv_offloading_size"),
     )
+
+
+def _speculation(config: str | None, drafts: Json) -> str | None:
+    """The config where dev mode shows it; else whether there are counters of drafts, as only a drafting server has."""
+    if config is not None:
+        return "none" if config == "None" else config
+    return None if not isinstance(drafts, bool) else ("on" if drafts else "none")
 
 
 def _block(labels: Mapping[str, str]) -> int | None:
