@@ -17,7 +17,7 @@ from workloads.text import paragraphs, seeded
 from workloads.waves import Phase, Wave, Waves
 
 NAME = "isolation"
-VERSION = 1
+VERSION = 2
 SESSIONS = 16
 SIZES = (2, 3, 4, 5, 6, 8, 16)
 MOST_IN_FLIGHT = 16
@@ -198,8 +198,7 @@ class _Asking:
             prompt = self._material.prompt([Segment(name=name, tokens=tokens)])
             return self._ask(name, prompt, place, number, PRESSED_ANSWER_TOKENS, expected=tokens)
 
-        # Who came last has to give way first.
-        yield from ((heavy(name, _Place(arm="solo", cycle=cycle)),) for name in names[PRESSED // 2 :])
+        yield from ((heavy(name, _Place(arm="solo", cycle=cycle)),) for name in names)
         yield tuple(heavy(name, _Place(arm="pressed", cycle=cycle, size=PRESSED)) for name in names)
 
     def _resent(self, cycle: int, number: Iterator[int]) -> Iterator[Wave]:

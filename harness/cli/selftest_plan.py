@@ -45,7 +45,7 @@ WATCHES: dict[str, Watch] = {
     "K10": Watch(checks=("eviction", "spec-parity")),
     "K11": Watch(checks=("isolation", "heartbeat")),
     "K12": Watch(checks=("isolation",)),
-    "K13:preempt": Watch(checks=("isolation",), engine=SMALL),
+    "K13:preempt": Watch(checks=("isolation",), engine=(*SMALL, *HOST)),
     "K13:rewind": Watch(checks=("eviction",)),
     "K14": Watch(checks=("isolation",), engine=ROOMY),
     "K15": Watch(checks=("isolation",)),
@@ -69,6 +69,8 @@ WATCHES: dict[str, Watch] = {
     "K30": Watch(checks=("cached-tokens",), engine=ROOMY),
     "K30:mtp": Watch(checks=("cached-tokens",), engine=(*DRAFTS, *ROOMY)),
     "K31": Watch(checks=("cached-tokens",), engine=ROOMY),
+    # What gave way finds its own blocks again in the host's memory alone.
+    "K31:retraction": Watch(checks=("isolation",), engine=(*SMALL, *HOST)),
     "K32": Watch(checks=("cached-tokens", "stream"), engine=ROOMY),
     "K33": Watch(checks=("stream", "cached-tokens"), engine=ROOMY),
     "K34": Watch(checks=("cached-tokens",), engine=ROOMY),

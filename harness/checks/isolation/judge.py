@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.checks.history import CheckHistory
+from harness.checks.isolation.counts import found_under_own_salt
 from harness.checks.isolation.deviations import FLIP_LIMIT_NATS, Deviations, deviations
 from harness.checks.isolation.facts import Row, rows_of
 from harness.checks.isolation.leaks import Leaks, leaks_in
@@ -30,6 +31,7 @@ class _Findings:
     rows: Sequence[Row]
     leaks: Leaks
     deviations: Deviations
+    miscounted: Sequence[Evidence]
 
     @property
     def garbage(self) -> list[Row]:
@@ -54,8 +56,14 @@ class _Findings:
 def judge(history: CheckHistory) -> Verdict:
     """The verdict; a history without answers is undecided."""
     rows = rows_of(history)
-    found = _Findings(history=history, rows=rows, leaks=leaks_in(rows), deviations=deviations(rows))
-    return _beyond_doubt(found) or _repeated(found) or _undecided(found) or _sound(found)
+    found = _Findings(
+        history=history,
+        rows=rows,
+        leaks=leaks_in(rows),
+        deviations=deviations(rows),
+        miscounted=tuple(found_under_own_salt(history)),
+    )
+    return _beyond_doubt(found) or _repeated(found) or _miscounted(found) or _undecided(found) or _sound(found)
 
 
 def _beyond_doubt(found: _Findings) -> Verdict | None:
@@ -83,6 +91,14 @@ def _repeated(found: _Findings) -> Verdict | None:
         return None
     reason = f"{len(wrong)} answers are not what the same request got alone ({len(company)} in company)"
     return _verdict(found, Status.FAIL, f"{reason}. First: {wrong[0].describe()}")
+
+
+def _miscounted(found: _Findings) -> Verdict | None:
+    """Tokens that nobody can have left, said to be cached (K31, or K27 if they really were)."""
+    if not found.miscounted:
+        return None
+    reason = f"{len(found.miscounted)} answers report cached tokens that nobody left. First: {found.miscounted[0].text}"
+    return _verdict(found, Status.FAIL, reason)
 
 
 def _by_chance(found: _Findings) -> float:
@@ -129,7 +145,7 @@ def _verdict(found: _Findings, status: Status, reason: str, follow_up: FollowUp 
         reason=reason,
         eligible=len(found.rows),
         examined=len(found.deviations.compared),
-        violations=len(found.leaks.found) + len(found.garbage) + len(found.deviations.wrong),
+        violations=len(found.leaks.found) + len(found.garbage) + len(found.deviations.wrong) + len(found.miscounted),
         evidence=tuple(_evidence(found))[:MOST_EVIDENCE],
         null_size=sum(each.row.alone for each in found.deviations.compared),
         smallest_effect={} if limit is None else {"one answer": limit, "another token": FLIP_LIMIT_NATS},
@@ -145,6 +161,7 @@ def _evidence(found: _Findings) -> Iterator[Evidence]:
         yield Evidence(request_ids=(leak.row.request_id,), text=told, table={"own": leak.row.codeword})
     for row in found.garbage:
         yield Evidence(request_ids=(row.request_id,), text=f"{row.session} ({row.arm}): {row.broken}")
+    yield from found.miscounted
     for each in found.deviations.wrong:
         yield Evidence(
             request_ids=(each.row.request_id, each.reference),

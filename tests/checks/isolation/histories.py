@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.checks.history import Answer, Capabilities, CheckHistory
-from harness.records import Complete, ErrorKind, Invoke, Outcome, Record, RequestError, TokenLogprob
+from harness.records import Complete, ErrorKind, Invoke, Outcome, Record, RequestError, TokenLogprob, Usage
 from workloads.plan import Json, Phase
 
 MODEL_VIEW = (-0.1, -3.0, -4.0, -5.0, -6.0)
@@ -24,6 +24,8 @@ class Said:
     logprobs: bool = True
     nan: bool = False
     null: bool = False
+    salt: str | None = None
+    cached: int | None = None
     round_index: int = 0
 
 
@@ -52,8 +54,10 @@ def answer(number: int, said: Said) -> Answer:
     invoke = Invoke(
         request_id=f"q{number}", cell=f"isolation-r{said.round_index}", step="ask", key=f"k{number}", planned_ns=number,
         phase=Phase.MEASURE, session=session, arm=said.arm, labels=labels,
+        parameters={} if said.salt is None else {"cache_salt": said.salt},
     )  # fmt: skip
-    complete = Complete(request_id=invoke.request_id, outcome=Outcome.OK, text=f" {text}.")
+    usage = None if said.cached is None else Usage(prompt_tokens=100, cached_tokens=said.cached)
+    complete = Complete(request_id=invoke.request_id, outcome=Outcome.OK, text=f" {text}.", usage=usage)
     record = Record(invoke=invoke, complete=complete)
     return Answer(record=record, logprobs=logprobs_of(said, f" {text}") if said.logprobs else None)
 
@@ -80,9 +84,10 @@ def sound(*, logprobs: bool = True, round_index: int = 0, sessions: int = 8) -> 
     return [*alone, *company]
 
 
-def history(said: Sequence[Said], extra: Sequence[Answer] = (), *, cut_short: str | None = None) -> CheckHistory:
+def history(
+    said: Sequence[Said], extra: Sequence[Answer] = (), *, cut_short: str | None = None, salt: bool | None = None
+) -> CheckHistory:
     answers = [answer(number, each) for number, each in enumerate(said)]
     rounds = 1 + max((each.round_index for each in said), default=0)
-    return CheckHistory(
-        answers=(*answers, *extra), capabilities=Capabilities(engine="vllm"), rounds=rounds, cut_short=cut_short
-    )
+    known = Capabilities(engine="vllm", salt=salt)
+    return CheckHistory(answers=(*answers, *extra), capabilities=known, rounds=rounds, cut_short=cut_short)

@@ -126,3 +126,18 @@ def test_wrong_answers_in_a_row_are_seen_to_cluster() -> None:
 def test_a_reported_zero_of_a_log_probability_is_a_number() -> None:
     certain = [replace(each, shift=0.0) for each in sound()]
     assert judge(history(certain)).details["median_nats_by_size"] == {"8": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("cached", "salt", "status"),
+    [(64, True, Status.FAIL), (0, True, Status.PASS), (None, True, Status.PASS), (64, None, Status.PASS)],
+)
+def test_nothing_can_be_cached_under_a_new_salt(cached: int | None, salt: bool | None, status: Status) -> None:
+    said = changed(sound(), 1, salt="s7", cached=cached)
+    verdict = judge(history(said, salt=salt))
+    assert verdict.status is status
+    assert ("nobody left" in verdict.reason) is (status is Status.FAIL)
+
+
+def test_what_is_cached_without_a_salt_may_be() -> None:
+    assert judge(history(changed(sound(), 1, cached=64), salt=True)).status is Status.PASS
