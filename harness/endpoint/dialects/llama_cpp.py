@@ -38,24 +38,23 @@ async def _identify(source: JsonSource) -> Identity:
     props = await object_at(source, "/props")
     settings = props.get("default_generation_settings")
     found = settings if isinstance(settings, dict) else {}
-    parameters = found.get("params")
     details = {name: props[name] for name in _DETAILS if name in props}
-    if isinstance(parameters, dict) and "speculative.types" in parameters:
-        details["speculative_types"] = parameters["speculative.types"]
     return Identity(
         version=text_of(props.get("build_info")), details=details, context_tokens=whole_of(found.get("n_ctx"))
     )
 
 
 def _read_settings(details: Mapping[str, Json]) -> Settings:
-    """Every slot has a cache of its own, cut at any token; a hybrid model's is restored from checkpoints."""
+    """Every slot has a cache of its own, cut at any token; a hybrid model's is restored from checkpoints.
+
+    Whether it drafts is not told: `speculative.types` of /props is "none" on a server that drafts, too.
+    """
     return Settings(
         data_parallel=1,
         tensor_parallel=1,
         disaggregation="none",
         state_dtype="float32",
         state_slots=whole_of(details.get("total_slots")),
-        speculation=text_of(details.get("speculative_types")),
     )
 
 

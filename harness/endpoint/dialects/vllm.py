@@ -84,13 +84,14 @@ def _read_settings(details: Mapping[str, Json]) -> Settings:
     known = {name: value for name, value in labels.items() if value != "None"}
     speculation = text_of(details.get("speculative_config"))
     drafts = re.search(r"num_spec(?:ulative)?_tokens=(\d+)", speculation) if speculation is not None else None
+    strategy = known.get("mamba_cache_mode")
     return Settings(
         block_tokens=_block(known),
         tensor_parallel=whole_of(details.get("tensor_parallel_size")),
         data_parallel=whole_of(details.get("data_parallel_size")),
-        state_dtype=_named(known.get("mamba_ssm_cache_dtype")),
+        state_dtype=None if strategy == "none" else _named(known.get("mamba_ssm_cache_dtype")),
         kv_dtype=_named(known.get("cache_dtype")),
-        state_strategy=known.get("mamba_cache_mode"),
+        state_strategy=strategy,
         cache_tokens=_capacity(known),
         speculation=_speculation(speculation, details.get("drafts")),
         speculative_tokens=whole_of(drafts.group(1)) if drafts is not None else None,

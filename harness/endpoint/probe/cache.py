@@ -246,6 +246,8 @@ async def _flush_while_busy(prober: Prober) -> Capability:
     if not still:
         return prober.verdict(name, None, "the answer had ended before it could be asked")
     fate = "went on" if ran_on and answer.ok else ("had ended by then" if answer.ok else f"failed: {answer.trouble}")
+    if said.error is not None and said.error.http_status is None:
+        return prober.verdict(name, None, f"{said.error.message[:120]}")
     if said.error is not None:
         return prober.verdict(name, False, f"refused: {said.error.message[:120]}; the running request {fate}")
     return prober.verdict(name, True, f"done after {took_s:.1f} s; the running request {fate}")

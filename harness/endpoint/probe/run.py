@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from harness.clock import Clock
 from harness.endpoint.dialects import dialect_of
@@ -14,7 +14,7 @@ from harness.endpoint.probe.cache import look_at_cache
 from harness.endpoint.probe.forms import look_at_forms
 from harness.endpoint.probe.passive import assembled, look_at_counters
 from harness.endpoint.probe.prober import ProbePort, Prober, Seen
-from harness.endpoint.probe.result import ProbeResult
+from harness.endpoint.probe.result import ProbeResult, Setting
 from workloads.text import paragraphs, seeded
 
 _SAMPLE_CHARS = 1200
@@ -58,7 +58,16 @@ async def probe(
         **await look_at_behaviour(prober),
         "counters": await look_at_counters(client, dialect),
     }
-    return assembled(discovery, model, found, options.notes, requests=len(prober.seen))
+    result = assembled(discovery, model, found, options.notes, requests=len(prober.seen))
+    return _with_drafts(result, prober)
+
+
+def _with_drafts(result: ProbeResult, prober: Prober) -> ProbeResult:
+    """Speculation as seen in answers, where the server does not tell of it."""
+    told = prober.settings.speculation is not None
+    if told or not any(seen.drafts is not None for seen in prober.seen):
+        return result
+    return replace(result, settings={**result.settings, "speculation": Setting(value="on", note="seen in answers")})
 
 
 async def _settle_route(prober: Prober) -> None:
