@@ -24,11 +24,12 @@ RANK = {
     "harness.metrics": 3,
     "harness.memory": 3,
     "harness.drive": 4,
+    "harness.gate": 4,
     "harness.report": 5,
     "harness.cli": 6,
 }
 GROUND = {"workloads.plan", "harness", "harness.clock", "harness.records", "harness.stats"}
-PURE = {"harness.checks", "harness.metrics", "harness.memory", "workloads"}
+PURE = {"harness.checks", "harness.gate", "harness.metrics", "harness.memory", "workloads"}
 IO_MODULES = {"aiohttp", "asyncio", "os", "pathlib", "requests", "socket", "subprocess", "tempfile", "urllib"}
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60

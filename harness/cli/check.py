@@ -84,11 +84,11 @@ def check(names: tuple[str, ...], **given: object) -> int:
     The verdicts go to stdout, worst first, the run folder is its last line. Exit code: 0 all passed, 1 something
     failed, 3 undecided, 4 a check broke.
     """
-    request = _request(names, given)
+    request = read_request(names, given)
     return run_async(lambda: run_checks(request))
 
 
-def _request(names: Sequence[str], given: Mapping[str, object]) -> CheckRequest:
+def read_request(names: Sequence[str], given: Mapping[str, object]) -> CheckRequest:
     """Check what was typed; every mistake is a UsageError before anything is sent."""
     if unknown := [name for name in names if name not in CHECKS]:
         raise click.UsageError(f"no check is called {', '.join(unknown)}; there are {', '.join(CHECKS)}")

@@ -126,12 +126,12 @@ def _dry_run(request: CheckRequest) -> int:
         exclusive=options.exclusive_server,
         context_tokens=options.context,
     )
-    for name in _askable(options):
+    for name in askable(options):
         click.echo(cost_line(CHECKS[name], first_round(CHECKS[name], setting, Capabilities()), None))
     return Exit.PASS
 
 
-def _askable(options: CheckOptions) -> tuple[str, ...]:
+def askable(options: CheckOptions) -> tuple[str, ...]:
     """The chosen checks whose steps are allowed."""
     return tuple(name for name in options.checks if options.exclusive_server or not CHECKS[name].disturbs)
 
@@ -141,7 +141,7 @@ async def prepare(choice: EndpointChoice, access: Access, options: CheckOptions)
     asked = options.model if options.model is not None else ""
     async with Client(make_target(choice, access, asked, "chat", timeouts_of(options)), CLOCK) as client:
         discovery, model = await identify(client, options.model)
-        counting = await _counting(client, options)
+        counting = await counting_of(client, options)
         ids = await tokenize(client, paragraphs(seeded(options.seed, "corpus"), CORPUS_CHARS))
     info = describe(choice, discovery, model, options.endpoint_type)
     return info, Material(
@@ -149,7 +149,8 @@ async def prepare(choice: EndpointChoice, access: Access, options: CheckOptions)
     )
 
 
-async def _counting(client: Client, options: CheckOptions) -> Counting:
+async def counting_of(client: Client, options: CheckOptions) -> Counting:
+    """How prompts are sized."""
     return by_tokenizer_file(options.tokenizer) if options.tokenizer is not None else await by_server(client)
 
 
@@ -247,7 +248,7 @@ async def answering(
 def _announce(options: CheckOptions, setting: CheckSetting, known: Capabilities, rates: Rates) -> None:
     """What was found and what the first round of each check will cost."""
     click.echo(f"found: {known.describe()}", err=True)
-    for name in _askable(options):
+    for name in askable(options):
         click.echo(cost_line(CHECKS[name], first_round(CHECKS[name], setting, known), rates), err=True)
     if options.max_tokens_total is not None or options.max_minutes is not None:
         caps = [
@@ -265,7 +266,7 @@ async def ask_check(
     if check.repeats_baseline and request.options.baseline is not None:
         seed = prompt_seed(Path(request.options.baseline))
         setting = replace(setting, material=replace(setting.material, seed=seed))
-    if name not in _askable(request.options):
+    if name not in askable(request.options):
         verdict = not_run(check, "its steps disturb others: it runs only with --exclusive-server")
         return Judgement(check=name, verdict=verdict)
     if check.compares_other and request.other is not None:

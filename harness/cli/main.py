@@ -42,6 +42,11 @@ COMMANDS = {
         target="harness.cli.check:check",
         summary="Ask whether an endpoint works as it should, and judge its answers.",
     ),
+    "gate": CommandEntry(
+        section="Verify",
+        target="harness.cli.gate:gate",
+        summary="Run everything a profile asks for before launch, and decide.",
+    ),
     "workload": CommandEntry(
         section="Plan",
         target="harness.cli.workload:workload",

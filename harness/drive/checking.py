@@ -79,7 +79,7 @@ async def run_check(
     known = load_capabilities(run)
     follow_up: FollowUp | None = None
     for index in range(MOST_ROUNDS):
-        left = _tokens_left(setting.budget, run)
+        left = tokens_left(setting.budget, run)
         request = plan_request(setting, known, index, follow_up, left)
         spec = replace(_cell(setting, check.name, index, left, clock), concurrency=check.concurrency)
         parent = None if follow_up is None else f"{check.name}: {follow_up.why}"
@@ -96,7 +96,7 @@ async def ask_elsewhere(
     check: Check, setting: CheckSetting, run: RunFolder, client: Sender, clock: Clock, progress: Progress = NO_PROGRESS
 ) -> None:
     """Ask another server what this one's first round will be compared with; recorded as "<check>-other-r0"."""
-    left = _tokens_left(setting.budget, run)
+    left = tokens_left(setting.budget, run)
     request = replace(plan_request(setting, load_capabilities(run), tokens_left=left), elsewhere=True)
     spec = replace(_cell(setting, other_name(check.name), 0, left, clock), concurrency=check.concurrency)
     if not run.is_finished(spec.cell):
@@ -158,12 +158,12 @@ def _cell(setting: CheckSetting, name: str, index: int, tokens_left: int | None,
 
 
 def _used_up(setting: CheckSetting, run: RunFolder, clock: Clock) -> bool:
-    left = _tokens_left(setting.budget, run)
+    left = tokens_left(setting.budget, run)
     late = setting.deadline_ns is not None and clock.now_ns() >= setting.deadline_ns
     return late or (left is not None and left == 0)
 
 
-def _tokens_left(budget: CheckBudget, run: RunFolder) -> int | None:
+def tokens_left(budget: CheckBudget, run: RunFolder) -> int | None:
     """What the run's limit leaves after everything it asked; None without a limit."""
     if budget.max_tokens is None:
         return None

@@ -15,6 +15,7 @@ from harness.store import RunFolder
 
 # Rounds of a check are asked one by one: their throughput means nothing, and their verdicts say the rest.
 CHECK_COMMANDS = frozenset({"check", "selftest"})
+GATE_COMMAND = "gate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,7 @@ def build_report(runs: Sequence[Path], out_dir: Path, percentiles: Sequence[floa
     loaded = [_derived(path, percentiles) for path in runs]
     summaries = [each.summary for each in loaded]
     out_dir.mkdir(parents=True, exist_ok=True)
-    measured = [each for each in loaded if each.summary.info.command not in CHECK_COMMANDS]
+    measured = [each for each in loaded if _measured(each.summary)]
     tables = run_tables([each.summary for each in measured]) if measured else ()
     drawings = draw_all(measured) if measured else []
     figures = [path for drawing in drawings for path in write_figure(drawing, out_dir)]
@@ -48,6 +49,12 @@ def build_report(runs: Sequence[Path], out_dir: Path, percentiles: Sequence[floa
     index_md.write_text(render_markdown(summaries, tables, pictures), encoding="utf-8")
     csv = (*(write_csv(table, out_dir) for table in tables), _write_metrics(summaries, out_dir))
     return ReportFiles(index_html=index_html, index_md=index_md, csv=csv, figures=tuple(figures))
+
+
+def _measured(summary: RunSummary) -> bool:
+    """Whether a run has figures of its own; a gate without objectives has none."""
+    command = summary.info.command
+    return command not in CHECK_COMMANDS and (command != GATE_COMMAND or bool(summary.cells))
 
 
 def _derived(path: Path, percentiles: Sequence[float] | None) -> RunData:

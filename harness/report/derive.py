@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.drive.lengths import LENGTHS
+from harness.gate.objectives import is_objective_cell
 from harness.metrics import CellSummary, MetricOptions, summarise_cell
 from harness.records import RoundPlan, RunInfo
 from harness.report.bound import server_load
@@ -57,7 +58,7 @@ def load_run(run: RunFolder, percentiles: Sequence[float] | None = None) -> RunD
     chosen = tuple(percentiles) if percentiles is not None else _own_percentiles(run.info)
     options = MetricOptions(goodput=run.info.goodput, percentiles=chosen)
     plans = {plan.cell: plan for plan in run.rounds()}
-    histories = {name: read_cell(run, name) for name in run.cells() if not _prepares(plans.get(name))}
+    histories = {name: read_cell(run, name) for name in run.cells() if not _left_out(run.info, name, plans.get(name))}
     cells = tuple(
         _summarise(history, plans.get(name), options, run.info.target.engine) for name, history in histories.items()
     )
@@ -70,7 +71,7 @@ def load_run(run: RunFolder, percentiles: Sequence[float] | None = None) -> RunD
             run.info,
             cells,
             aborted=run.aborted_cells(),
-            planned=tuple(name for name, plan in plans.items() if not _prepares(plan)),
+            planned=tuple(name for name, plan in plans.items() if not _left_out(run.info, name, plan)),
         ),
     )
     return RunData(summary=summary, histories=histories)
@@ -98,6 +99,11 @@ def write_summary(run: RunFolder, summary: RunSummary) -> None:
         for cell in summary.cells
     ]
     write_derived(run, "metrics.json", {"run": str(summary.path), "cells": cells})
+
+
+def _left_out(info: RunInfo, cell: str, plan: RoundPlan | None) -> bool:
+    """Whether a cell is none to measure: it only found out how to ask, or it is a round of a check of a gate."""
+    return _prepares(plan) or (info.command == "gate" and not is_objective_cell(cell))
 
 
 def _prepares(plan: RoundPlan | None) -> bool:

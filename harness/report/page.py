@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from harness.records import RunInfo
 from harness.report.derive import RunSummary
+from harness.report.gate import GateView, read_gate
 from harness.report.numbers import run_letter
 from harness.report.selftest import MatrixView, matrix_view, read_matrix
 from harness.report.tables import Table, cell_label
@@ -46,6 +48,7 @@ class RunFacts:
     failures: tuple[str, ...]
     verdicts: tuple[VerdictView, ...]
     matrix: MatrixView | None
+    gate: GateView | None
     identity: FactRows
     details: FactRows
 
@@ -68,6 +71,7 @@ def run_facts(summary: RunSummary, name: str) -> RunFacts:
         failures=tuple(failures),
         verdicts=views(read_judgements(summary.path)),
         matrix=None if (matrix := read_matrix(summary.path)) is None else matrix_view(matrix),
+        gate=read_gate(summary.path),
         identity=_identity(info),
         details=_details(summary),
     )
@@ -110,7 +114,13 @@ def templates(*, autoescape: bool) -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters["cell"] = _markdown_cell
+    environment.filters["anchor"] = _anchor
     return environment
+
+
+def _anchor(text: str) -> str:
+    """Text as part of an id that a link on the page points to."""
+    return re.sub("[^A-Za-z0-9]+", "-", text)
 
 
 def _names(runs: Sequence[RunSummary]) -> list[str]:

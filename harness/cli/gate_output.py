@@ -1,0 +1,85 @@
+"""How `gate`, and `judge` under a profile, end: the decision, its files, the report, the exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import orjson
+
+from harness.checks.judgement import Judgement
+from harness.checks.registry import CHECKS
+from harness.cli.check_run import CLOCK
+from harness.drive.check_history import load_capabilities, load_history, rounds_of
+from harness.drive.judging import guarded, judge_again, write_verdicts
+from harness.drive.soundness import judge_soundness
+from harness.gate.decision import decide
+from harness.gate.objectives import judge_objectives
+from harness.gate.order import LAST, PULSE, in_order
+from harness.gate.profile import Profile
+from harness.gate.pulse import judge_pulse
+from harness.gate.row import GateResult
+from harness.store import RunFolder, StoreError, write_derived
+from workloads.pulse import NAME as PULSE_CELL
+
+
+def decide_on(run: RunFolder, profile: Profile, judgements: Sequence[Judgement]) -> GateResult:
+    """The decision on what a run holds; judgements: of its checks and its pulse, and of the harness if at the end."""
+    from harness.report.derive import load_run
+
+    cells = load_run(run, profile.percentiles).summary.cells
+    earlier = run.info.options.get("baseline")
+    baseline = None
+    if isinstance(earlier, str) and profile.needs_baseline:
+        with RunFolder.open(Path(earlier)) as before:
+            baseline = load_run(before, profile.percentiles).summary.cells
+    rows = judge_objectives(profile, cells, baseline)
+    return decide(profile, judgements, load_capabilities(run), rows, CLOCK.utc_now().date())
+
+
+def judge_under(run: RunFolder, profile: Profile) -> tuple[Judgement, ...]:
+    """Judge what a profile asks for from the records of a run; nothing is asked.
+
+    StoreError if the run holds nothing of it.
+    """
+    asked = set(run.cells())
+    names = [*in_order(each.name for each in profile.checks), *(name for name in LAST if profile.entry(name))]
+    if not asked:
+        raise StoreError(f"{run.path} holds no cell: nothing was asked")
+    judgements = [guarded(run, name, judge_again(run, CHECKS[name])) for name in names]
+    if profile.heartbeat and rounds_of(run, PULSE_CELL):
+        judgements.append(guarded(run, PULSE, lambda: judge_pulse(load_history(run, PULSE_CELL))))
+    return tuple(judgements)
+
+
+def conclude_gate(
+    run: RunFolder,
+    profile: Profile,
+    judgements: Sequence[Judgement],
+    report_dir: Path,
+    *,
+    as_json: bool,
+    out: Path | None = None,
+) -> int:
+    """Judge the harness too, decide, write the files and the report, print the table; the exit code.
+
+    Without --json the run folder is the last line.
+    """
+    from harness.report.build import build_report
+    from harness.report.gate import gate_json, gate_table, write_gate_files
+
+    judgements = (*judgements, judge_soundness(run))
+    write_verdicts(run, judgements)
+    result = decide_on(run, profile, judgements)
+    write_derived(run, "gate.json", gate_json(result, run.path))
+    folder = report_dir / run.path.resolve().name
+    files = build_report([run.path], folder)
+    write_gate_files(result, run, out if out is not None else folder)
+    click.echo(f"report: {files.index_html}", err=True)
+    if as_json:
+        click.echo(orjson.dumps(gate_json(result, run.path), option=orjson.OPT_INDENT_2).decode())
+    else:
+        click.echo(gate_table(result))
+        click.echo(str(run.path))
+    return result.exit_code
