@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import click
 
+from harness.cli.advice import advice
 from harness.cli.embedded import embedded_engine
 from harness.cli.exits import NothingMeasured
 from harness.endpoint.client import Client
@@ -16,10 +17,9 @@ from harness.endpoint.errors import EndpointError
 from harness.endpoint.secret import Secret
 from harness.endpoint.target import Target, Timeouts, parse_header
 from harness.endpoint.url import BaseUrl, normalise_base_url
-from harness.records import ErrorKind, RequestError, TargetInfo
+from harness.records import TargetInfo
 
 EMBEDDED = "embedded"
-UNREACHABLE = {ErrorKind.CONNECT, ErrorKind.CONNECT_TIMEOUT, ErrorKind.FIRST_BYTE_TIMEOUT, ErrorKind.DISCONNECTED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,19 +106,11 @@ async def identify(client: Client, asked_model: str | None) -> tuple[Discovery, 
     try:
         discovery = await discover(client)
     except EndpointError as error:
-        raise NothingMeasured(_advice(str(client.target.base.root), error.error)) from None
+        raise NothingMeasured(advice(str(client.target.base.root), error.error)) from None
     try:
         return discovery, pick_model(discovery, asked_model)
     except LookupError as error:
         raise click.UsageError(str(error.args[0])) from None
-
-
-def _advice(root: str, error: RequestError) -> str:
-    if error.kind in UNREACHABLE:
-        return f"cannot reach {root}: {error.message}. Is the server running, and are host, port and http/https right?"
-    if error.http_status in (401, 403):
-        return f"{root} refused the key (HTTP {error.http_status}): give it with --api-key or OPENAI_API_KEY"
-    return f"{root} does not answer like an OpenAI-compatible server: {error.message}"
 
 
 def describe(choice: EndpointChoice, discovery: Discovery, model: ServedModel, endpoint_type: str) -> TargetInfo:

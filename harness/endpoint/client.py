@@ -200,7 +200,9 @@ class Client:
         try:
             return cast(Json, orjson.loads(body))
         except orjson.JSONDecodeError:
-            raise EndpointError(RequestError(kind=ErrorKind.GARBAGE, message=f"{path} did not give JSON")) from None
+            start = short_message(body[:120].decode("utf-8", errors="replace"), self._secrets)
+            message = f"{path} did not give JSON but {start!r}"
+            raise EndpointError(RequestError(kind=ErrorKind.GARBAGE, message=message)) from None
 
     async def _side_request(self, method: str, path: str, body: bytes | None) -> bytes:
         headers = {"Content-Type": "application/json"} if body is not None else {}
