@@ -188,8 +188,9 @@ class HarnessHealth:
     """What the harness measured of itself during a cell.
 
     loop_lag_*_ms: how late a periodic timer fired. send_delay_*_ms: from planned to written. cpu_share: CPU seconds of
-    the process per wall second. achieved_concurrency: mean requests in flight over the measured window.
-    connections_open / connections_asked: opened before the cell.
+    the process per wall second. Of several processes the worst is given. achieved_concurrency: mean requests in flight
+    over the measured window. connections_open / connections_asked: opened before the cell. processes: of the harness
+    that sent or planned and lived to the end.
     """
 
     loop_lag_p50_ms: float | None
@@ -201,6 +202,7 @@ class HarnessHealth:
     achieved_concurrency: float | None
     connections_asked: int
     connections_open: int
+    processes: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

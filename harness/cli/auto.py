@@ -16,7 +16,7 @@ from harness.cli.progress import CellProgress
 from harness.clock import Clock
 from harness.drive import CellSpec, cell_name, run_round
 from harness.drive.limit import LimitSearch, Trial
-from harness.endpoint.client import Client
+from harness.drive.ports import Sender
 from harness.metrics import CellSummary, MetricOptions, summarise_cell
 from harness.store import RunFolder, read_cell
 from workloads.plan import Json
@@ -37,7 +37,7 @@ def search_of(options: SweepOptions) -> LimitSearch:
 
 
 async def run_search(
-    run: RunFolder, client: Client, clock: Clock, options: SweepOptions, counting: Counting, material: Material
+    run: RunFolder, client: Sender, clock: Clock, options: SweepOptions, counting: Counting, material: Material
 ) -> list[Trial]:
     """Measure cell after cell until the search has ended; each is in the run folder like any other."""
     search = search_of(options)

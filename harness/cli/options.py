@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from workloads.plan import Json
+from workloads.registry import refuse_exact_lengths
 
 CACHE_MODES = ("cold", "warm", "keep")
 TRACE = "trace"
 MIX = "mix"
+AUTO = "auto"
+# One process carries about so many streams before its own load shows in their times.
+STREAMS_PER_WORKER = 256
 # Measured requests of an open load without --num-prompts or --duration.
 OPEN_LOAD_REQUESTS = 128
 DEFAULT_PERCENTILES = (50.0, 90.0, 99.0)
@@ -26,7 +31,7 @@ class SweepOptions:
     concurrency; burstiness likewise. in_flight_cap: most requests in flight under an open load. ramp: shape, end_per_s
     and seconds. dataset_path: a trace or dataset to send; dataset_format None means it is guessed. timed, speed: a
     trace's own times, sped up. mix: classes with name, workload, weight and sizes. num_runs: rounds of every cell.
-    auto: loads are searched for, up to auto_max.
+    auto: loads are searched for, up to auto_max. workers: processes that send, or "auto".
     """
 
     concurrency: tuple[int, ...]
@@ -68,6 +73,7 @@ class SweepOptions:
     mix: tuple[Mapping[str, Json], ...] = ()
     num_runs: int = 1
     auto: bool = False
+    workers: str = "1"
     auto_max: float = 256
     connect_timeout_s: float = 10.0
     first_byte_timeout_s: float = 600.0
@@ -85,7 +91,19 @@ class SweepOptions:
             raise ValueError("--duration must be above 0 seconds")
         if self.cache not in CACHE_MODES:
             raise ValueError(f"--cache must be one of {', '.join(CACHE_MODES)}")
+        if self.exact_lengths:
+            self._check_lengths()
+        if self.workers != AUTO and not (self.workers.isdigit() and int(self.workers) >= 1):
+            raise ValueError(f"--workers: {self.workers!r} is neither a number of processes nor auto")
         self._check_loads()
+
+    def _check_lengths(self) -> None:
+        if self.dataset_name == MIX:
+            raise ValueError("--exact-lengths: in a mix every class has lengths of its own, which are aimed at")
+        try:
+            refuse_exact_lengths(self.dataset_name)
+        except ValueError as error:
+            raise ValueError(f"--exact-lengths: {error}") from None
 
     def _check_loads(self) -> None:
         if len(set(self.contexts)) != len(self.contexts) or len(set(self.request_rates)) != len(self.request_rates):
@@ -109,6 +127,14 @@ class SweepOptions:
     def open_load(self) -> bool:
         """Whether requests leave when they are due, whatever came back."""
         return bool(self.request_rates) or self.timed
+
+    @property
+    def worker_count(self) -> int:
+        """Processes that send; 1 means the main one sends itself."""
+        if self.workers != AUTO:
+            return int(self.workers)
+        streams = max(self.concurrency) if not self.open_load else STREAMS_PER_WORKER
+        return max(1, min(os.cpu_count() or 1, -(-streams // STREAMS_PER_WORKER)))
 
     @property
     def requests_per_cell(self) -> int | None:

@@ -17,10 +17,12 @@ from harness.cli.counting import Counting, by_characters, by_server, by_tokenize
 from harness.cli.disk import disk_trouble_is_a_message
 from harness.cli.exits import Exit
 from harness.cli.grid import cells_in_order, describe_grid, length_warnings, plan_grid
+from harness.cli.making import PromptProgress
 from harness.cli.material import Material, load_material
 from harness.cli.options import SweepOptions
 from harness.cli.progress import CellProgress
 from harness.cli.provenance import clock_facts, host_facts, versions
+from harness.cli.sending import sending
 from harness.cli.target import (
     EMBEDDED,
     Access,
@@ -74,7 +76,8 @@ async def run_sweep(request: SweepRequest) -> int:
     if request.resume is not None:
         return await _resume(request, request.resume, access)
     assert request.options is not None
-    options, material = request.options, load_material(request.options)
+    options = request.options
+    material = replace(load_material(options), progress=PromptProgress())
     if request.dry_run:
         return _dry_run(request, options, material)
     with announced(request.base_url, request.environment) as choice:
@@ -114,6 +117,7 @@ async def _sized(
 ) -> Material:
     """The material with exact lengths, found by a few short requests; UsageError if they cannot be had."""
     count = counting.count if counting.exact else None
+    click.echo("exact lengths: finding out how the server counts, with a few short requests", err=True)
     try:
         async with Client(target, CLOCK) as client:
             sizing = await find_sizing(
@@ -140,7 +144,7 @@ async def _resume(request: SweepRequest, folder: Path, access: Access) -> int:
                 raise click.UsageError(
                     f"{folder} was measured on {was.model} ({was.engine}), this is {info.model} ({info.engine})"
                 )
-            material = load_material(options)
+            material = replace(load_material(options), progress=PromptProgress())
             if options.exact_lengths:
                 material = await _sized(run, options, counting, material, target)
             plans = plan_grid(options, counting, material)
@@ -205,7 +209,7 @@ async def _measure(
     counting = plans[0].counting
     count_tokens = counting.count if counting.exact else None
     try:
-        async with Client(target, CLOCK) as client:
+        async with sending(target, CLOCK, options.worker_count) as client:
             await keep_probe(run, client)
             for plan, spec in cells_in_order(plans, options.num_runs):
                 if not run.is_finished(spec.cell):
@@ -227,7 +231,7 @@ async def _search(
 ) -> int:
     """Look for the limit, keep what was found beside the cells, then report like any sweep."""
     own = replace(options, contexts=(), input_tokens=options.contexts[0]) if options.contexts else options
-    async with Client(target, CLOCK) as client:
+    async with sending(target, CLOCK, options.worker_count) as client:
         await keep_probe(run, client)
         trials = await run_search(run, client, CLOCK, own, counting, material)
     found = findings(own, trials)

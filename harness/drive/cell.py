@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Generic
 
 from harness.clock import Clock
@@ -11,8 +12,8 @@ from harness.drive.budget import TokenBudget
 from harness.drive.closing import Ended, closing_record
 from harness.drive.conductor import Conductor
 from harness.drive.flusher import Flusher
-from harness.drive.health import SelfMeter, frozen_garbage
-from harness.drive.ports import History, KeepPrompt, Sender
+from harness.drive.health import MeterReading, SelfMeter, frozen_garbage
+from harness.drive.ports import History, KeepPrompt, Sender, Workforce
 from harness.drive.progress import NO_PROGRESS, Progress
 from harness.drive.reader import Reader
 from harness.drive.scraper import Scraper
@@ -84,6 +85,7 @@ class _Cell(Generic[State]):
         self._started_utc = clock.utc_now().isoformat()
         self._origin_ns = clock.now_ns()
         self._connections: int | None = None
+        self._readings: Sequence[MeterReading] = ()
         self._conductor = Conductor(
             spec=spec,
             generator=generator,
@@ -104,6 +106,8 @@ class _Cell(Generic[State]):
             watchers = [group.create_task(part.watch()) for part in (self._reader, self._scraper, self._meter)]
             await self._conductor.run(group)
             self._meter.stop()
+            if isinstance(self._client, Workforce):
+                self._readings = await self._client.stop_meters()
             self._reader.read_all()
             for watcher in watchers:
                 watcher.cancel()
@@ -113,6 +117,8 @@ class _Cell(Generic[State]):
         """Open the connections, read the counters, start the meter."""
         self._connections = await self._client.open_connections(self._connections_wanted)
         await self._scraper.sample()
+        if isinstance(self._client, Workforce):
+            await self._client.start_meters()
         self._meter.start()
 
     @property
@@ -130,5 +136,7 @@ class _Cell(Generic[State]):
             cut_off=self._conductor.cut_off,
             counters=self._scraper.samples,
             counters_error=self._scraper.error,
+            readings=(self._meter.reading, *self._readings),
+            troubles=self._client.troubles if isinstance(self._client, Workforce) else (),
         )
-        return closing_record(self._spec, self._reader.tally, self._meter, ended)
+        return closing_record(self._spec, self._reader.tally, ended)

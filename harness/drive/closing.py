@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from harness.drive.health import SelfMeter
+from harness.drive.health import MeterReading
 from harness.drive.spec import CellSpec
 from harness.drive.tally import Tally
 from harness.records import CellInfo, CounterSample, HarnessHealth, Outcome
@@ -18,7 +18,8 @@ class Ended:
     """How a cell went, apart from its requests.
 
     connections_asked / connections_open: 0 if it never came to measuring. ended_by: the limit that ended it, None if
-    its plan did. cut_off: requests still in flight after the drain.
+    its plan did. cut_off: requests still in flight after the drain. readings: of each process of the harness, the
+    first its own. troubles: what became of processes that ended early.
     """
 
     started_utc: str
@@ -29,11 +30,13 @@ class Ended:
     cut_off: int
     counters: Sequence[CounterSample]
     counters_error: str | None
+    readings: Sequence[MeterReading]
+    troubles: Sequence[str] = ()
 
 
-def closing_record(spec: CellSpec, tally: Tally, meter: SelfMeter, ended: Ended) -> CellInfo:
+def closing_record(spec: CellSpec, tally: Tally, ended: Ended) -> CellInfo:
     """What cell.json will say."""
-    health = _health(tally, meter, ended)
+    health = _health(tally, ended)
     return CellInfo(
         cell=spec.cell,
         workload=spec.workload,
@@ -63,24 +66,29 @@ def closing_record(spec: CellSpec, tally: Tally, meter: SelfMeter, ended: Ended)
     )
 
 
-def _health(tally: Tally, meter: SelfMeter, ended: Ended) -> HarnessHealth:
-    lag_p50_ms, lag_p99_ms, lag_max_ms = meter.lag_ms
+def _health(tally: Tally, ended: Ended) -> HarnessHealth:
+    """Of several processes the worst counts: it is the one that spoils figures."""
     delay_p50_ms, delay_p99_ms = tally.send_delay_ms
     return HarnessHealth(
-        loop_lag_p50_ms=lag_p50_ms,
-        loop_lag_p99_ms=lag_p99_ms,
-        loop_lag_max_ms=lag_max_ms,
+        loop_lag_p50_ms=_worst(each.lag_p50_ms for each in ended.readings),
+        loop_lag_p99_ms=_worst(each.lag_p99_ms for each in ended.readings),
+        loop_lag_max_ms=_worst(each.lag_max_ms for each in ended.readings),
         send_delay_p50_ms=delay_p50_ms,
         send_delay_p99_ms=delay_p99_ms,
-        cpu_share=meter.cpu_share,
+        cpu_share=_worst(each.cpu_share for each in ended.readings),
         achieved_concurrency=tally.achieved_concurrency,
         connections_asked=ended.connections_asked,
         connections_open=ended.connections_open,
+        processes=len(ended.readings),
     )
 
 
+def _worst(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
 def _warnings(spec: CellSpec, ended: Ended, health: HarnessHealth) -> list[str]:
-    warnings: list[str] = []
+    warnings: list[str] = [*ended.troubles]
     if ended.ended_by == "tokens":
         warnings.append(f"the cell ended early: the next request might have passed its {spec.max_tokens} tokens")
     if ended.cut_off:

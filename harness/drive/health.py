@@ -7,12 +7,26 @@ import time
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 
 from harness.clock import NS_PER_MS, Clock
 
 LAG_INTERVAL_NS = 10 * NS_PER_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeterReading:
+    """What one process measured of itself; None where it has no sample.
+
+    lag_*_ms: how late a periodic timer fired. cpu_share: CPU seconds of the process per second.
+    """
+
+    lag_p50_ms: float | None
+    lag_p99_ms: float | None
+    lag_max_ms: float | None
+    cpu_share: float | None
 
 
 class SelfMeter:
@@ -53,6 +67,12 @@ class SelfMeter:
         if self._from is None or self._to is None or self._to[0] == self._from[0]:
             return None
         return (self._to[1] - self._from[1]) / (self._to[0] - self._from[0])
+
+    @property
+    def reading(self) -> MeterReading:
+        """Everything measured, as data."""
+        p50, p99, longest = self.lag_ms
+        return MeterReading(lag_p50_ms=p50, lag_p99_ms=p99, lag_max_ms=longest, cpu_share=self.cpu_share)
 
 
 def percentiles_ms(values_ns: Sequence[int], percents: Sequence[float]) -> list[float | None]:

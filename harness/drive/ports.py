@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from harness.drive.health import MeterReading
 from harness.endpoint.encode import EncodedRequest
 from harness.endpoint.raw import RawAnswer
 from harness.endpoint.target import Target
@@ -38,6 +39,22 @@ class Sender(Protocol):
 
     async def post_text(self, path: str) -> str:
         """The body of the answer to an empty POST; EndpointError on any trouble."""
+        ...
+
+
+@runtime_checkable
+class Workforce(Protocol):
+    """What a sender of several processes can do besides: its processes measure themselves, and may end early."""
+
+    @property
+    def troubles(self) -> Sequence[str]:
+        """What became of processes that ended early."""
+        ...
+
+    async def start_meters(self) -> None: ...
+
+    async def stop_meters(self) -> Sequence[MeterReading]:
+        """A reading of each process that still lives."""
         ...
 
 
