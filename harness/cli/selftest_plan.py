@@ -22,10 +22,12 @@ HEALTHY_SIZE = "healthy"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """checks: those that should see a fault. engine: what it needs beside BASE to happen at all."""
+    """checks: those that should see a fault. engine: what it needs beside BASE to happen at all. route: as
+    --endpoint-type, where it happens on one route alone."""
 
     checks: tuple[str, ...]
     engine: tuple[str, ...] = ()
+    route: str = "auto"
 
 
 # By code, or by code:mode where a mode needs something else than the others.
@@ -72,6 +74,7 @@ WATCHES: dict[str, Watch] = {
     # What gave way finds its own blocks again in the host's memory alone.
     "K31:retraction": Watch(checks=("isolation",), engine=(*SMALL, *HOST)),
     "K32": Watch(checks=("cached-tokens", "stream"), engine=ROOMY),
+    "K32:reasoning": Watch(checks=("stream",), engine=ROOMY, route="chat"),
     "K33": Watch(checks=("stream", "cached-tokens"), engine=ROOMY),
     "K34": Watch(checks=("cached-tokens",), engine=ROOMY),
     "K34:tier": Watch(checks=("cached-tokens",), engine=HOST),
@@ -95,6 +98,7 @@ class Planted:
     size: str
     checks: tuple[str, ...]
     engine: tuple[str, ...]
+    route: str = "auto"
 
 
 HEALTHY: dict[str, tuple[str, ...]] = {
@@ -136,6 +140,7 @@ def planted(name: str, *, full: bool) -> Planted:
         size=FAULTS[code].info.mode(mode).size,
         checks=tuple(CHECKS) if full else watch.checks,
         engine=(*BASE, *watch.engine, "--fault", f"{code}:mode={mode}"),
+        route=watch.route,
     )
 
 

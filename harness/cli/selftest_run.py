@@ -122,6 +122,7 @@ async def _asked(task: Task) -> Trial:
     asked = CheckRequest(
         options=CheckOptions(
             checks=planted.checks,
+            endpoint_type=planted.route,
             budget=task.budget,
             exclusive_server=True,
             require=REPORTED if planted.code else (),

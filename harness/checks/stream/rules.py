@@ -47,7 +47,12 @@ def _counts(answer: Answer, engine: str | None) -> Iterator[Violation]:
     """Tokens in usage against token ids and log-probabilities of the same answer."""
     done = answer.record.complete
     counted = None if done.usage is None else done.usage.completion_tokens
-    if counted is None or done.reasoning is not None or done.tool_calls:
+    if counted is None:
+        return
+    reasoning = None if done.usage is None else done.usage.reasoning_tokens
+    if reasoning is not None and reasoning > counted:
+        yield violation(COUNTS, [answer], f"{reasoning} reasoning tokens of {counted} completion tokens")
+    if done.reasoning is not None or done.tool_calls:
         return
     shown = {"token ids": answer.token_ids, "log-probabilities": answer.logprobs}
     for what, values in shown.items():
@@ -56,9 +61,6 @@ def _counts(answer: Answer, engine: str | None) -> Iterator[Violation]:
         if abs(len(values) - counted) > COUNT_SLACK:
             text = f"usage counts {counted} tokens, {len(values)} {what} came"
             yield violation(COUNTS, [answer], text, completion_tokens=counted, shown=len(values))
-    reasoning = None if done.usage is None else done.usage.reasoning_tokens
-    if reasoning is not None and reasoning > counted:
-        yield violation(COUNTS, [answer], f"{reasoning} reasoning tokens of {counted} completion tokens")
     limit = answer.record.invoke.labels.get("max_tokens")
     if isinstance(limit, int) and counted > limit:
         yield violation(COUNTS, [answer], f"{counted} tokens, {limit} were allowed", completion_tokens=counted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from harness.checks.framing import Framing
 from harness.checks.stream.judge import judge
 from harness.checks.verdict import Status
 from harness.records import ErrorKind, RequestError, TokenLogprob, Usage
-from tests.checks.stream.histories import TOKENS, answer, history, prompt, prompts
+from tests.checks.stream.histories import COUNTED, TOKENS, answer, history, prompt, prompts
 
 LOST = RequestError(kind=ErrorKind.ENDED_EARLY, message="gone")
 
@@ -171,3 +172,10 @@ def test_arguments_that_are_no_json_fail() -> None:
                             "framing": Framing(finish_reasons=("tool_calls",), done_markers=1)}  # fmt: skip
     verdict = judge(history([*prompts(), *prompt("t", streamed=both, whole=both)]))
     assert verdict.status is Status.FAIL and "no JSON object" in verdict.reason
+
+
+@pytest.mark.parametrize("said", [{}, {"reasoning": "let me think"}])
+def test_more_reasoning_than_tokens_fails_also_beside_the_reasoning_itself(said: dict[str, str]) -> None:
+    usage = replace(COUNTED, reasoning_tokens=TOKENS + 1)
+    verdict = judge(history([*prompts(), answer("odd", 0, "whole", usage=usage, **said)]))
+    assert verdict.status is Status.FAIL and "reasoning tokens of" in verdict.reason
