@@ -30,6 +30,7 @@ class EngineOptions:
     arch: Arch = "hybrid"
     max_model_len: int = 16384
     slots: int = 32
+    max_num_queued_reqs: int = 0
     chunk: int = 512
     block_size: int = 64
     cache_bytes: int = 256 << 20
@@ -52,7 +53,7 @@ class EngineOptions:
         for name in ("max_model_len", "slots", "chunk", "block_size", "cache_bytes", "state_interval", "replicas"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
-        for name in ("port", "host_bytes", "speculative_tokens", "hit_offset"):
+        for name in ("port", "host_bytes", "speculative_tokens", "hit_offset", "max_num_queued_reqs"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative")
         if self.chunk < self.slots * (self.speculative_tokens + 1) + self.block_size:
@@ -91,6 +92,7 @@ _HELP: Mapping[str, tuple[type[str] | type[int] | type[float] | type[bool], str]
     "arch": (str, "hybrid (KDA and MLA) or its pure-attention twin"),
     "max_model_len": (int, "longest prompt and answer together, in tokens"),
     "slots": (int, "sequences that can run at once"),
+    "max_num_queued_reqs": (int, "requests that may wait beside as many as run; more are refused; 0 is no limit"),
     "chunk": (int, "token budget of one step; longer prompts are prefilled in chunks"),
     "block_size": (int, "tokens of one prefix-cache block"),
     "cache_bytes": (int, "memory for latents and states, of running sequences and of the prefix cache together"),

@@ -26,5 +26,9 @@ class RequestError(Exception):
         self.value = value
 
 
+class QueueFullError(Exception):
+    """No more requests may wait."""
+
+
 class EngineFailedError(Exception):
     """The engine stopped; nothing more will come."""

@@ -107,7 +107,8 @@ def make_service(options: EngineOptions, engines: list[Engine]) -> Service:
         seed=options.seed,
         too_long=dialect.too_long,
     )
-    workers = [EngineWorker(engine, f"engine-{index}") for index, engine in enumerate(engines)]
+    most_open = options.slots + options.max_num_queued_reqs if options.max_num_queued_reqs else None
+    workers = [EngineWorker(engine, f"engine-{index}", most_open) for index, engine in enumerate(engines)]
     log = RequestLog(options.request_log) if options.request_log is not None else None
     return Service(options=options, tokenizer=tokenizer, dialect=dialect, parser=parser, workers=workers, log=log)
 

@@ -17,7 +17,7 @@ from harness.reference.server import exposition, fields
 from harness.reference.server.ask import Ask, Route
 from harness.reference.server.chat_text import Splitter
 from harness.reference.server.dialects.base import Dialect
-from harness.reference.server.errors import EngineFailedError, RequestError
+from harness.reference.server.errors import EngineFailedError, QueueFullError, RequestError
 from harness.reference.server.parsing import Parser
 from harness.reference.server.reply import Choice, Envelope
 from harness.reference.server.request_log import RequestLog
@@ -102,10 +102,23 @@ class Service:
             return await self._whole(envelope, choices, sink)
         except EngineFailedError as failure:
             return json_response(self.dialect.error(engine_error(failure)), 500)
+        except QueueFullError:
+            return await self._refuse(http, envelope, self.dialect.queue_full())
         finally:
             self.live.pop(envelope.reply_id, None)  # clients may give one id twice
             for request_id in choices:
                 worker.abort(request_id)
+
+    async def _refuse(self, http: web.Request, envelope: Envelope, error: RequestError) -> web.StreamResponse:
+        """Says no before anything was done, the way the dialect does it."""
+        if not (envelope.ask.stream and self.dialect.refuses_in_stream()):
+            return json_response(self.dialect.error(error), error.status)
+        response = web.StreamResponse(headers=SSE_HEADERS)
+        await response.prepare(http)
+        done = b"data: [DONE]\n\n" if self.dialect.closes_after_error() else b""
+        await response.write(event_bytes(self.dialect.stream_error(error)) + done)
+        await response.write_eof()
+        return response
 
     def _requests(self, ask: Ask, received_ns: int) -> list[Request]:
         """One engine request for each answer wanted; each of several to one prompt has a seed of its own."""

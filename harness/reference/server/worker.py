@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from harness.reference.scheduler.engine import Engine
 from harness.reference.scheduler.request import Delta, Request
-from harness.reference.server.errors import EngineFailedError
+from harness.reference.server.errors import EngineFailedError, QueueFullError
 
 T = TypeVar("T")
 Sink = asyncio.Queue[Delta | EngineFailedError]
@@ -19,11 +19,13 @@ Sink = asyncio.Queue[Delta | EngineFailedError]
 class EngineWorker:
     """Runs one engine in a thread of its own; everything else happens on the event loop.
 
-    Deltas cross once per step, all together, so that HTTP does not slow the engine down.
+    Deltas cross once per step, all together, so that HTTP does not slow the engine down. ``most_open`` is how many
+    requests may run and wait together, None for any number.
     """
 
-    def __init__(self, engine: Engine, name: str) -> None:
+    def __init__(self, engine: Engine, name: str, most_open: int | None = None) -> None:
         self.engine = engine
+        self.most_open = most_open
         self.failure: Exception | None = None
         self._inbox: deque[Callable[[], object]] = deque()
         self._wake = threading.Condition()
@@ -54,9 +56,12 @@ class EngineWorker:
 
         Raises:
             EngineFailedError: the engine has stopped.
+            QueueFullError: so many requests are open already that this one may not even wait.
         """
         if self.failure is not None:
             raise EngineFailedError(str(self.failure))
+        if self.most_open is not None and len(self._sinks) >= self.most_open:
+            raise QueueFullError
         self._sinks[request.request_id] = sink
         self._idle.clear()
         self._post(lambda: self.engine.submit(request))

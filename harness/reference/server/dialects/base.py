@@ -52,6 +52,14 @@ class Dialect(Protocol):
         """Whether ``[DONE]`` still follows such an event."""
         ...
 
+    def queue_full(self) -> RequestError:
+        """The refusal of a request that may not even wait."""
+        ...
+
+    def refuses_in_stream(self) -> bool:
+        """Whether a stream is told of a full queue by an event of a 200, not by a status."""
+        ...
+
     def no_route(self, status: int, reason: str) -> Json:
         """The body of 404 and 405 for paths and methods that do not exist."""
         ...

@@ -100,6 +100,14 @@ class LlamaDialect:
         """The stream just ends."""
         return False
 
+    def queue_full(self) -> RequestError:
+        """503."""
+        return RequestError("no room to wait", status=503, kind="unavailable_error")
+
+    def refuses_in_stream(self) -> bool:
+        """The status comes before anything else."""
+        return False
+
     def no_route(self, status: int, reason: str) -> Json:
         """``File Not Found`` for every unknown path and method."""
         return {"error": {"message": "File Not Found", "type": "not_found_error", "code": 404}}

@@ -106,6 +106,14 @@ class SglangDialect:
         """It does."""
         return True
 
+    def queue_full(self) -> RequestError:
+        """503."""
+        return RequestError("The request queue is full.", status=503, kind="SERVICE_UNAVAILABLE")
+
+    def refuses_in_stream(self) -> bool:
+        """The refusal is the first thing that the stream yields."""
+        return True
+
     def no_route(self, status: int, reason: str) -> Json:
         """FastAPI's ``{"detail": reason}``."""
         return {"detail": reason}

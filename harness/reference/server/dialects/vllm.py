@@ -166,6 +166,16 @@ class VllmDialect:
         """It does."""
         return True
 
+    def queue_full(self) -> RequestError:
+        """503."""
+        return RequestError(
+            "The engine is currently busy and cannot take more requests.", status=503, kind="ServiceUnavailableError"
+        )
+
+    def refuses_in_stream(self) -> bool:
+        """The status comes before anything else."""
+        return False
+
     def no_route(self, status: int, reason: str) -> Json:
         """FastAPI's ``{"detail": reason}``."""
         return {"detail": reason}
