@@ -37,6 +37,7 @@ class ErrorKind(StrEnum):
     NOT_A_STREAM = "not_a_stream"
     STREAM_ERROR = "stream_error"
     ENDED_EARLY = "ended_early"
+    GATEWAY_CACHE = "gateway_cache"
     GARBAGE = "garbage"
     DISCONNECTED = "disconnected"
     CONNECT_TIMEOUT = "connect_timeout"
@@ -129,7 +130,8 @@ class Complete:
     event_count: events that carried generated tokens; their times are in the cell's sidecar at
     [times_offset, times_offset + event_count).
     event_tokens: tokens of each such event; None means one each. first_event_tokens repeats the first for TPOT.
-    unparsed_events: events that were not understood. retries: dead pooled connections replaced before any byte came.
+    unparsed_events: events that were not understood. retries: requests sent again: dead pooled connections replaced before any byte
+    came, and 429 waited out where that was asked for (extra["rate_limited"] counts those).
     extra: engine fields kept as they came (timings, metrics, sglext, cost), not interpreted here.
     """
 

@@ -17,7 +17,7 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 from yarl import URL
 
-from harness.clock import Clock
+from harness.clock import NS_PER_S, Clock
 from harness.endpoint.encode import EncodedRequest
 from harness.endpoint.errors import EndpointError, short_message, status_error
 from harness.endpoint.exchange import Exchange
@@ -32,6 +32,8 @@ from workloads.plan import Json
 PLANNED_ABORT = RequestError(kind=ErrorKind.CANCELLED, message="aborted as planned")
 _OPENED_AT_ONCE = 64
 _SIDE_REQUEST_S = 30.0
+_UNNAMED_WAIT_S = 1.0
+_LONGEST_WAIT_S = 120.0
 _WRITTEN_AT_ONCE_BYTES = 1 << 20
 
 
@@ -87,17 +89,20 @@ class Client:
 
         If the calling task is cancelled, `on_cancel` gets what came so far (error kind CANCELLED) before the
         cancellation goes on. A pooled connection found dead before any byte of the answer is replaced once by a new one
-        and counted in `retries`; nothing else is retried, and no redirect is followed. A request that its plan aborts
-        ends with an error of the kind CANCELLED.
+        and counted in `retries`; a 429 is waited out and sent again where the target says so, counted there and in
+        `rate_limited`. Nothing else is retried, and no redirect is followed. A request that its plan aborts ends with
+        an error of the kind CANCELLED.
         """
         exchange = Exchange(request.abort_after_events)
         token = CURRENT_EXCHANGE.set(exchange)
         try:
-            error = await self._attempt(self._session, request, exchange)
-            if error is not None and error.kind is ErrorKind.DISCONNECTED and exchange.reused and exchange.untouched:
+            answer = await self._send_once(request, exchange)
+            while (wait_ns := self._rate_limit_ns(answer, exchange)) is not None:
+                await self._clock.sleep_until(self._clock.now_ns() + wait_ns)
                 exchange.restart()
+                exchange.rate_limited += 1
                 exchange.retries += 1
-                error = await self._attempt(self._single_use, request, exchange)
+                answer = await self._send_once(request, exchange)
         except asyncio.CancelledError:
             if on_cancel is not None:
                 cancelled = RequestError(kind=ErrorKind.CANCELLED, message="the request was cancelled by us")
@@ -105,7 +110,24 @@ class Client:
             raise
         finally:
             CURRENT_EXCHANGE.reset(token)
+        return answer
+
+    async def _send_once(self, request: EncodedRequest, exchange: Exchange) -> RawAnswer:
+        """One answer, over a new connection if the pooled one was dead."""
+        error = await self._attempt(self._session, request, exchange)
+        if error is not None and error.kind is ErrorKind.DISCONNECTED and exchange.reused and exchange.untouched:
+            exchange.restart()
+            exchange.retries += 1
+            error = await self._attempt(self._single_use, request, exchange)
         return self._finish(exchange, error)
+
+    def _rate_limit_ns(self, answer: RawAnswer, exchange: Exchange) -> int | None:
+        """How long to wait before the request is sent again; None if it is not to be."""
+        error = answer.error
+        if error is None or error.http_status != 429 or exchange.rate_limited >= self.target.rate_limit_retries:
+            return None
+        asked_s = _UNNAMED_WAIT_S if error.retry_after_s is None else error.retry_after_s
+        return round(min(asked_s, _LONGEST_WAIT_S) * NS_PER_S)
 
     async def _attempt(
         self, session: aiohttp.ClientSession, request: EncodedRequest, exchange: Exchange

@@ -19,6 +19,8 @@ def to_complete(
     extra: dict[str, Json] = dict(reading.extra)
     if reading.unread_fields:
         extra["unread_fields"] = list(reading.unread_fields)
+    if answer.rate_limited:
+        extra["rate_limited"] = answer.rate_limited
     if answer.connection_reused is not None:
         extra["connection_reused"] = answer.connection_reused
     return Complete(

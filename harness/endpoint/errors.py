@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -11,7 +12,9 @@ import orjson
 from harness.endpoint.secret import Secret, redact
 from harness.records import ErrorKind, Outcome, RequestError
 
-_SURELY_NOT_EXECUTED = frozenset({ErrorKind.CONNECT, ErrorKind.CONNECT_TIMEOUT})
+_SURELY_NOT_EXECUTED = frozenset({ErrorKind.CONNECT, ErrorKind.CONNECT_TIMEOUT, ErrorKind.GATEWAY_CACHE})
+_QUEUE_FULL = re.compile(r"queue.*full|full.*queue|\bbusy\b|overloaded", re.IGNORECASE)
+_TURNED_AWAY = frozenset({429, 503})
 _MAY_HAVE_EXECUTED = frozenset({408})
 _LONGEST_MESSAGE = 300
 
@@ -25,17 +28,20 @@ class EndpointError(Exception):
         self.error = error
 
 
-def outcome_of(error: RequestError | None) -> Outcome:
+def outcome_of(error: RequestError | None, *, spoke: bool = True) -> Outcome:
     """OK without an error; REFUSED if the model surely did not run; else UNKNOWN.
 
-    Surely not run: no connection, a redirect, 4xx but 408, 503. Any other trouble came after the request was written,
-    and may have come after the work was done.
+    Surely not run: no connection, a gateway's own cache, a redirect, 4xx but 408, 503, and a stream whose only event
+    (`spoke` is False) says with 429 or 503 that the queue is full, as SGLang does. Any other trouble came after the
+    request was written, and may have come after the work was done.
     """
     if error is None:
         return Outcome.OK
     if error.kind in _SURELY_NOT_EXECUTED:
         return Outcome.REFUSED
     status = error.http_status
+    if error.kind is ErrorKind.STREAM_ERROR and not spoke and status in _TURNED_AWAY:
+        return Outcome.REFUSED if _QUEUE_FULL.search(error.message) else Outcome.UNKNOWN
     if error.kind is ErrorKind.HTTP_STATUS and status is not None:
         refused = 300 <= status < 500 and status not in _MAY_HAVE_EXECUTED
         return Outcome.REFUSED if refused or status == 503 else Outcome.UNKNOWN

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import accumulate
 
 from harness.endpoint.chunked import ChunkedBody, FramingError
+from harness.endpoint.gateway import RESPONSE_CACHE
 from harness.endpoint.raw import RawAnswer
 from harness.endpoint.secret import Secret, redact
 from harness.records import ErrorKind, RequestError
@@ -18,7 +19,7 @@ _KEPT_HEADERS = (
     "server",
     "x-request-id",
     "x-litellm-model-id",
-    "x-litellm-cache-key",
+    *RESPONSE_CACHE,
     "x-worker-instance-id",
 )
 
@@ -54,6 +55,7 @@ class Exchange:
         "headers",
         "parts",
         "pieces",
+        "rate_limited",
         "retries",
         "reused",
         "sent_ns",
@@ -66,6 +68,7 @@ class Exchange:
         self.abort_after = abort_after
         self.cut_off: Callable[[], None] | None = None
         self.retries = 0
+        self.rate_limited = 0
         self.reused: bool | None = None
         self.restart()
 
@@ -137,6 +140,7 @@ class Exchange:
             end_ns=end_ns,
             error=error,
             retries=self.retries,
+            rate_limited=self.rate_limited,
             connection_reused=self.reused,
         )
 

@@ -190,8 +190,9 @@ class Gathered:
 
     def _take_usage(self, usage: Object) -> int | None:
         self.usage = read_usage(usage)
-        if "cost" in usage:
-            self.extra["cost"] = usage["cost"]
+        for name in ("cost", "cost_details"):
+            if name in usage:
+                self.extra[name] = usage[name]
         return self.usage.completion_tokens
 
     def _take_choice(self, content: Object, offset: int, completion_tokens: int | None) -> None:

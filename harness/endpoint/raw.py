@@ -28,6 +28,7 @@ class RawAnswer:
     end_ns: int
     error: RequestError | None = None
     retries: int = 0
+    rate_limited: int = 0
     connection_reused: bool | None = None
 
     def __post_init__(self) -> None:

@@ -40,7 +40,8 @@ class Timeouts:
 class Target:
     """An endpoint, the model asked there, and what authenticates us.
 
-    headers: extra request headers, whose values are kept as secrets because they often are.
+    headers: extra request headers, whose values are kept as secrets because they often are. rate_limit_retries: how
+    often a request that was refused with 429 is sent again, after the wait that the server names.
     """
 
     base: BaseUrl
@@ -49,10 +50,13 @@ class Target:
     api_key: Secret | None = None
     headers: Mapping[str, Secret] = field(default_factory=dict)
     timeouts: Timeouts = field(default_factory=Timeouts)
+    rate_limit_retries: int = 0
 
     def __post_init__(self) -> None:
         if self.endpoint_type not in ROUTES:
             raise ValueError(f"the endpoint type is chat or completions, not {self.endpoint_type}")
+        if self.rate_limit_retries < 0:
+            raise ValueError("the number of retries cannot be negative")
 
     @property
     def route(self) -> str:

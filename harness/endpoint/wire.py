@@ -11,6 +11,7 @@ import orjson
 
 from harness.endpoint.counting import Counted, count_tokens_of_events
 from harness.endpoint.errors import outcome_of, short_message
+from harness.endpoint.gateway import served_from_cache
 from harness.endpoint.gather import Choice, Gathered
 from harness.endpoint.logprobs import positions
 from harness.endpoint.raw import RawAnswer
@@ -78,7 +79,7 @@ def decode(answer: RawAnswer, *, stream: bool, count_tokens: Callable[[str], int
     if error is None and answer.error is not None:
         extra = {**extra, "trouble_after_done": answer.error.message}
     return Reading(
-        outcome=outcome_of(error),
+        outcome=outcome_of(error, spoke=bool(counted.offsets)),
         error=error,
         text=first.text(),
         reasoning="".join(first.reasoning) if first.reasoning else None,
@@ -138,7 +139,9 @@ def _add(parsed: _Parsed, data: bytes, offset: int) -> Mapping[str, Json] | None
 
 
 def _error(answer: RawAnswer, parsed: _Parsed, stream: bool) -> RequestError | None:
-    own = _error_inside(answer, parsed, stream)
+    own = served_from_cache(answer.headers)
+    if own is None:
+        own = _error_inside(answer, parsed, stream)
     if answer.error is None:
         return own
     whole = own is None and parsed.done and answer.error.kind in _HARMLESS_AFTER_DONE

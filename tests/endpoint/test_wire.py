@@ -119,10 +119,23 @@ def test_an_error_beside_choices_is_an_error() -> None:
     assert (reading.error.message, reading.error.http_status) == ("upstream", 502)
 
 
-def test_an_error_as_the_first_event_of_a_stream_is_unknown() -> None:
-    reading = read({"error": {"object": "error", "message": "queue full", "type": "SERVICE_UNAVAILABLE", "code": 503}})
+@pytest.mark.parametrize(
+    ("message", "code", "outcome"),
+    [
+        ("The request queue is full.", 503, Outcome.REFUSED),
+        ("All workers are busy, please retry later", 503, Outcome.REFUSED),
+        ("the request timed out", 503, Outcome.UNKNOWN),
+        ("the queue is full of trouble", 500, Outcome.UNKNOWN),
+    ],
+)
+def test_an_error_as_the_first_event_is_refused_only_if_the_queue_was_full(
+    message: str, code: int, outcome: Outcome
+) -> None:
+    error = {"error": {"object": "error", "message": message, "type": "SERVICE_UNAVAILABLE", "code": code}}
+    reading = read(error)
     assert reading.error is not None
-    assert (reading.outcome, reading.error.message) == (Outcome.UNKNOWN, "queue full")
+    assert (reading.outcome, reading.error.message) == (outcome, message)
+    assert read(said({"content": "a"}), error).outcome is Outcome.UNKNOWN
 
 
 def test_an_event_named_error_is_an_error_whatever_its_shape() -> None:
@@ -162,7 +175,7 @@ def test_retry_after_is_seconds_or_a_date(value: str, seconds: float | None) -> 
 
 @pytest.mark.parametrize("kind", list(ErrorKind))
 def test_only_what_surely_did_not_run_is_refused(kind: ErrorKind) -> None:
-    refused = kind in (ErrorKind.CONNECT, ErrorKind.CONNECT_TIMEOUT)
+    refused = kind in (ErrorKind.CONNECT, ErrorKind.CONNECT_TIMEOUT, ErrorKind.GATEWAY_CACHE)
     assert outcome_of(RequestError(kind=kind, message="")) is (Outcome.REFUSED if refused else Outcome.UNKNOWN)
 
 
