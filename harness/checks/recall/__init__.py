@@ -1,0 +1,1 @@
+"""The recall check: what a long text says comes back, and from the cache as well as without it."""
