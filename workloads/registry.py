@@ -34,8 +34,12 @@ FAMILIES: dict[str, WorkloadEntry] = {
     "agent": WorkloadEntry(
         make=agent, summary="growing transcripts of tool calls and results, as coding agents send them"
     ),
-    "repeat": WorkloadEntry(make=repeat, summary="one long prompt again and again, and its prefix with other tails"),
-    "fork": WorkloadEntry(make=ForkFamily, summary="a long prefix that four requests continue, each in its own way"),
+    "repeat": WorkloadEntry(
+        make=repeat, summary="one long prompt again and again, and its prefix with other tails", exact=True
+    ),
+    "fork": WorkloadEntry(
+        make=ForkFamily, summary="a long prefix that four requests continue, each in its own way", exact=True
+    ),
     "boundary": WorkloadEntry(
         make=BoundaryFamily, summary="lengths one short of a block boundary, on it and past it, each twice", exact=True
     ),
@@ -48,11 +52,29 @@ FAMILIES: dict[str, WorkloadEntry] = {
 }
 
 
+EXACT = tuple(name for name, entry in FAMILIES.items() if entry.exact)
+NOT_EXACT = "its prompts are made of whole texts or of many messages, whose overhead only the server's template knows"
+
+
+def session_family(name: str, options: WorkloadOptions, count: CountTokens) -> SessionFamily:
+    """The sessions of one workload; ValueError on options that make no sense for it."""
+    if options.ruler is not None:
+        refuse_exact_lengths(name)
+    return FAMILIES[name].make(options, count)
+
+
+def refuse_exact_lengths(name: str) -> None:
+    """Raise ValueError, with the reason, if prompts of a workload cannot have exact lengths."""
+    if name in FAMILIES and not FAMILIES[name].exact:
+        raise ValueError(
+            f"the {name} workload has no exact lengths: {NOT_EXACT}; {', '.join(EXACT)} have them, and lengths of"
+            f" {name} can be aimed at with --context"
+        )
+
+
 def session_generator(name: str, options: WorkloadOptions, count: CountTokens) -> SessionGenerator:
     """The plan of one workload; ValueError on options that make no sense for it."""
-    if options.ruler is not None and not FAMILIES[name].exact:
-        raise ValueError(f"the {name} workload has no exact lengths")
-    return SessionGenerator(FAMILIES[name].make(options, count), options, count)
+    return SessionGenerator(session_family(name, options, count), options, count)
 
 
 WORKLOADS: dict[str, Callable[[WorkloadOptions, CountTokens], SessionGenerator]] = {

@@ -157,7 +157,14 @@ def _kept(before: Prompt | None, prompt: Prompt) -> int | None:
 def replay_trace(
     trace: Trace, options: WorkloadOptions, replay: ReplayOptions, count: CountTokens, *, chat: bool
 ) -> SessionGenerator:
-    """The "trace" workload; without a ruler, lengths are as good as `count`. ValueError if nothing is left to send."""
+    """The "trace" workload, see `trace_family`."""
+    return SessionGenerator(trace_family(trace, options, replay, count, chat=chat), options, count)
+
+
+def trace_family(
+    trace: Trace, options: WorkloadOptions, replay: ReplayOptions, count: CountTokens, *, chat: bool
+) -> TraceFamily:
+    """The sessions of a trace; without a ruler, lengths are as good as `count`. ValueError if none is left to send."""
     options.refuse("trace", "input_tokens", "token_id_range", *(each for each in AGENT_CHOICES if each != "live"))
     ruler = options.ruler
     if ruler is None:
@@ -165,4 +172,4 @@ def replay_trace(
     family = TraceFamily(trace, options, replay, ruler, count)
     if not family.given_sessions.count:
         raise ValueError(f"nothing of {trace.source} is left to send")
-    return SessionGenerator(family, options, count)
+    return family

@@ -182,6 +182,18 @@ def as_prompt(text: str, *, chat: bool) -> Prompt:
     return ChatPrompt(messages=(Message(role="user", content=f"{LEAD}{text}"),))
 
 
+def forked(ruler: Ruler, prefix: Json, tail: Json, tokens: int, tail_tokens: int) -> Prompt:
+    """A prompt of exactly `tokens` tokens that ends in `tail_tokens` of its own after a prefix that others may share.
+
+    ValueError if it cannot be that short.
+    """
+    prefix_tokens = tokens - ruler.overhead_tokens - tail_tokens
+    if prefix_tokens < 1:
+        least = ruler.overhead_tokens + tail_tokens + 1
+        raise ValueError(f"a prompt of {tokens} tokens has no room for a shared prefix; {least} is the shortest")
+    return ruler.joined([(prefix, prefix_tokens), (tail, tail_tokens)])
+
+
 def nonce_length(pieces: Sequence[str]) -> int:
     """How many one-token pieces make a nonce of NONCE_BITS bits."""
     return math.ceil(NONCE_BITS / math.log2(len(pieces)))

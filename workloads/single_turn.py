@@ -26,6 +26,7 @@ class SingleTurnFamily:
         self._tokens = self.default_input_tokens if options.input_tokens is None else options.input_tokens
         self._output_tokens = self.default_output_tokens if options.output_tokens is None else options.output_tokens
         self._count = count
+        self._ruler = options.ruler
 
     def spec(self) -> Mapping[str, Json]:
         return {

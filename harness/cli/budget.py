@@ -40,6 +40,7 @@ class SweepPlan:
 
     cost is that of one cell; `cost.complete` is False when only --duration ends it and the figures are of a sample.
     requests_asked is what was asked for; it differs from what the cells hold when --max-tokens-total cut them.
+    exact_lengths: prompts have exactly the planned lengths by the server's own count.
     """
 
     cells: tuple[CellSpec, ...]
@@ -48,6 +49,7 @@ class SweepPlan:
     counting: Counting
     requests_asked: int | None
     max_tokens_total: int | None
+    exact_lengths: bool = False
 
     @property
     def total_tokens(self) -> int:
@@ -57,7 +59,8 @@ class SweepPlan:
     def describe(self) -> str:
         """The cost in words, as it is printed before a run and by --dry-run."""
         cost = self.cost
-        about = "" if self.counting.exact else "about "
+        about = "" if self.exact_lengths or self.counting.exact else "about "
+        source = "the server's own count, exactly" if self.exact_lengths else self.counting.source
         if not cost.complete:
             each = (cost.prompt_tokens + cost.output_tokens) / max(1, cost.requests + cost.warmup_requests)
             line = f"cost: {len(self.cells)} cells until their duration is over, {about}{each:,.0f} tokens a request"
@@ -69,7 +72,7 @@ class SweepPlan:
             )
         lines = [
             line,
-            f"      lengths by {self.counting.source}; longest prompt {about}{cost.longest_prompt_tokens:,} tokens",
+            f"      lengths by {source}; longest prompt {about}{cost.longest_prompt_tokens:,} tokens",
         ]
         if self.requests_asked is not None and cost.complete and cost.requests < self.requests_asked:
             lines.append(
@@ -96,7 +99,8 @@ def plan_sweep(
     specs = _cells(options, load, context_tokens)
     generator, cost = _priced(options, counting, material, requests, load)
     allowance = None if options.max_tokens_total is None else options.max_tokens_total // len(specs)
-    margin = 1.0 if counting.exact else 1.0 + INEXACT_SHARE
+    exact = material.sizing is not None
+    margin = 1.0 if exact or counting.exact else 1.0 + INEXACT_SHARE
     while allowance is not None and cost.complete and margin * (cost.prompt_tokens + cost.output_tokens) > allowance:
         share = allowance / margin / (cost.prompt_tokens + cost.output_tokens)
         fewer = min(cost.requests - 1, int(cost.requests * share))
@@ -114,6 +118,7 @@ def plan_sweep(
         counting=counting,
         requests_asked=requests,
         max_tokens_total=options.max_tokens_total,
+        exact_lengths=exact,
     )
 
 
@@ -123,10 +128,14 @@ def _priced(
     arrivals = None if load is None else load.arrivals
     try:
         generator = make_generator(options, counting, material, requests=requests, arrivals=arrivals)
+        endless = requests is None and generator.spec().get("sessions") is None
+        cost = plan_cost(generator, request_limit=SAMPLE_REQUESTS if endless else ALL_REQUESTS)
     except ValueError as error:
         raise click.UsageError(f"{options.dataset_name}: {error}") from None
-    endless = requests is None and generator.spec().get("sessions") is None
-    return generator, plan_cost(generator, request_limit=SAMPLE_REQUESTS if endless else ALL_REQUESTS)
+    finally:
+        if material.progress is not None:
+            material.progress.finished()
+    return generator, cost
 
 
 def _cells(options: SweepOptions, load: Load | None, context_tokens: int | None) -> list[CellSpec]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from harness.cli.counting import Counting
+from harness.cli.making import PromptProgress, WatchedFamily
 from harness.cli.options import MIX, TRACE, SweepOptions, parse_positive
 from harness.drive.lengths import Sizing
 from workloads.agent_profile import AgentProfile
@@ -19,9 +20,9 @@ from workloads.mix import MixedClass, MixFamily
 from workloads.options import WorkloadOptions
 from workloads.plan import Json
 from workloads.readers import READERS, guess_format, read_trace
-from workloads.registry import FAMILIES, session_generator
-from workloads.replay import ReplayOptions, replay_trace
-from workloads.sessions import SessionGenerator
+from workloads.registry import FAMILIES, session_family
+from workloads.replay import ReplayOptions, trace_family
+from workloads.sessions import SessionFamily, SessionGenerator
 from workloads.trace import Trace
 
 CLASS_SIZES = ("input_tokens", "output_tokens", "turns", "think_time_s")
@@ -29,21 +30,30 @@ CLASS_SIZES = ("input_tokens", "output_tokens", "turns", "think_time_s")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Material:
-    """trace, profile: read from the files of the options. sizing: how exact lengths are made, None if not wanted."""
+    """trace, profile: read from the files of the options. sizing: how exact lengths are made, None if not wanted.
+
+    progress: is told of prompts as they are made, None for nobody.
+    """
 
     trace: Trace | None = None
     profile: AgentProfile | None = None
     sizing: Sizing | None = None
+    progress: PromptProgress | None = None
 
 
 NO_MATERIAL = Material()
 
 
 def load_material(options: SweepOptions) -> Material:
-    """Read the files that the options name; UsageError if one cannot be read."""
+    """Read the files that the options name; UsageError if one cannot be read, or cannot have the lengths asked for."""
     trace = None
     if options.dataset_path is not None:
         trace = load_trace(Path(options.dataset_path), options.dataset_format, skip_bad_rows=options.skip_bad_rows)
+        if options.exact_lengths and any(request.prompt is not None for request in trace.requests):
+            raise click.UsageError(
+                f"--exact-lengths: {options.dataset_path} has texts of its own, which are sent as they are;"
+                " traces of lengths alone can have them exact"
+            )
     profile = None if options.profile is None else load_profile(Path(options.profile))
     return Material(trace=trace, profile=profile)
 
@@ -103,14 +113,24 @@ def make_generator(
         ruler=None if material.sizing is None else material.sizing.ruler,
         arrivals=arrivals,
     )
+    family = _family(options, workload, counting, material)
+    if material.progress is None:
+        return SessionGenerator(family, workload, counting.count)
+    length = "" if options.input_tokens is None else f", {options.input_tokens:,} tokens"
+    total = None if requests is None else requests + options.num_warmups
+    material.progress.started(f"{options.dataset_name}{length}", total)
+    return SessionGenerator(WatchedFamily(family, material.progress), workload, counting.count)
+
+
+def _family(options: SweepOptions, workload: WorkloadOptions, counting: Counting, material: Material) -> SessionFamily:
     if options.dataset_name == TRACE:
         assert material.trace is not None
         replay = ReplayOptions(timed=options.timed, speed=options.speed, limit_s=options.trace_seconds)
         chat = options.endpoint_type == "chat"
-        return replay_trace(material.trace, workload, replay, counting.count, chat=chat)
+        return trace_family(material.trace, workload, replay, counting.count, chat=chat)
     if options.dataset_name == MIX:
         return _mixed(options, workload, counting)
-    return session_generator(options.dataset_name, workload, counting.count)
+    return session_family(options.dataset_name, workload, counting.count)
 
 
 def arrivals_of(options: SweepOptions, rate: str) -> Arrivals:
@@ -131,13 +151,13 @@ def _ramp(given: Mapping[str, Json]) -> Ramp:
     return Ramp(end_per_s=float(end), seconds=float(seconds), shape=str(given["shape"]))
 
 
-def _mixed(options: SweepOptions, workload: WorkloadOptions, counting: Counting) -> SessionGenerator:
-    """A generator over the classes of --mix, each with its own sizes where it names any."""
+def _mixed(options: SweepOptions, workload: WorkloadOptions, counting: Counting) -> SessionFamily:
+    """The classes of --mix, each with its own sizes where it names any."""
     refused = [name for name in ("input_tokens", "output_tokens", "turns") if getattr(options, name) is not None]
-    if refused or options.exact_lengths:
+    if refused:
         raise ValueError("in a mix every class has its own sizes: name them in a --mix-file")
     classes = [_mixed_class(each, workload, counting) for each in options.mix]
-    return SessionGenerator(MixFamily(classes), workload, counting.count)
+    return MixFamily(classes)
 
 
 def _mixed_class(given: Mapping[str, Json], workload: WorkloadOptions, counting: Counting) -> MixedClass:

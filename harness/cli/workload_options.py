@@ -13,7 +13,7 @@ from harness.cli.memory import parse_contexts
 from harness.cli.options import MIX, TRACE, parse_mix, parse_rates
 from workloads.plan import Json
 from workloads.readers import READERS
-from workloads.registry import FAMILIES
+from workloads.registry import EXACT, FAMILIES
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -33,7 +33,7 @@ CONTENT = (
     ),
     click.option(
         "--exact-lengths", is_flag=True,
-        help="random, boundary, traces: prompts of exactly the asked length.",
+        help=f"{', '.join(EXACT)}, traces of lengths: prompts of exactly the asked length.",
     ),
     click.option("--turns", type=int, default=None, help="agent: turns of each session within a cell."),
     click.option(

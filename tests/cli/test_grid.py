@@ -8,9 +8,10 @@ from typing import Any
 import click
 import pytest
 
+from harness.cli import making
 from harness.cli.counting import by_characters
 from harness.cli.grid import capacity_tokens, cells_in_order, describe_grid, length_warnings, plan_grid
-from harness.cli.material import load_material
+from harness.cli.material import Material, load_material
 from harness.cli.options import SweepOptions, parse_mix, parse_rates
 from harness.cli.workload_options import read_mix_file
 from harness.records import TargetInfo
@@ -132,3 +133,25 @@ def test_the_cost_of_every_point_is_told() -> None:
     chosen = options(contexts=(64, 128), input_tokens=None, num_runs=3)
     told = describe_grid(plan_grid(chosen, by_characters()), 3)
     assert "64 tokens: cost" in told and "128 tokens: cost" in told and "3 times" in told
+
+
+@pytest.mark.parametrize("name", ["agent", "text", "mix"])
+def test_exact_lengths_are_refused_before_anything_is_sent(name: str) -> None:
+    with pytest.raises(ValueError, match="--exact-lengths"):
+        options(dataset_name=name, exact_lengths=True)
+
+
+def test_a_trace_of_texts_keeps_them(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"prompt": "Hello there.", "output_tokens": 4}\n')
+    chosen = options(dataset_name="trace", dataset_path=str(path), exact_lengths=True, input_tokens=None)
+    with pytest.raises(click.UsageError, match="texts of its own"):
+        load_material(chosen)
+
+
+def test_prompts_are_told_of_while_they_are_made(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setattr(making, "PLAIN_INTERVAL_S", 0.0)
+    plan_grid(options(concurrency=(1,)), by_characters(), Material(progress=making.PromptProgress()))
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == "making prompts: random, 64 tokens: 1 of 12 requests"
+    assert told[-1] == "making prompts: random, 64 tokens: 12 of 12 requests" and len(told) == 12

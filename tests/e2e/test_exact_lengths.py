@@ -12,6 +12,7 @@ import pytest
 
 from tests.e2e.commands import clean_environment, engine, run_ling_bench
 from tests.servers.llama_server import start_llama_server
+from tests.servers.usage_only import usage_only_server
 
 LENGTHS = (1, 127, 128, 129, 4095, 4096, 16_000)
 
@@ -31,10 +32,10 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-def sent_lengths(url: str, route: str, tokens: int, cwd: Path) -> tuple[float, float] | str:
+def sent_lengths(url: str, route: str, tokens: int, cwd: Path, workload: str = "random") -> tuple[float, float] | str:
     """Mean and spread of the prompt lengths that the server counted, or why there are none."""
     result = run_ling_bench(
-        "sweep", "--base-url", url, "--endpoint-type", route, "--dataset-name", "random", "--exact-lengths",
+        "sweep", "--base-url", url, "--endpoint-type", route, "--dataset-name", workload, "--exact-lengths",
         "--input-len", str(tokens), "--output-len", "1", "--concurrency", "1", "--num-prompts", "2",
         "--num-warmups", "0",
         "--cache", "keep", "--json", cwd=cwd,
@@ -72,3 +73,15 @@ def test_every_length_on_the_embedded_engine(embedded: str, route: str, tokens: 
 @pytest.mark.parametrize("tokens", LENGTHS)
 def test_every_length_on_llama_server(llama: str, route: str, tokens: int, tmp_path: Path) -> None:
     check(llama, route, tokens, tmp_path)
+
+
+@pytest.mark.parametrize("route", ["chat", pytest.param("completions", marks=pytest.mark.slow)])
+def test_a_server_that_tells_lengths_by_usage_alone(route: str, tmp_path: Path) -> None:
+    with usage_only_server() as url:
+        assert sent_lengths(url, route, 333, tmp_path, "repeat") == (333, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workload", ["repeat", "fork"])
+def test_shared_prefixes_of_an_exact_length(embedded: str, workload: str, tmp_path: Path) -> None:
+    assert sent_lengths(embedded, "chat", 777, tmp_path, workload) == (777, 0)

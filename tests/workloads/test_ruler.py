@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from harness.reference.tokenizer import Tokenizer as EngineTokenizer
+from tests.workloads.playing import asks_of, play
+from workloads import WORKLOADS, WorkloadOptions
 from workloads.plan import ChatPrompt, TextPrompt, TokenPrompt
 from workloads.ruler import (
     LEAD,
@@ -19,6 +21,7 @@ from workloads.ruler import (
     additive,
     candidate_pieces,
     few_pieces,
+    forked,
     make_pool,
     nonce_length,
     with_nonce_pieces,
@@ -92,3 +95,29 @@ def test_a_pool_without_single_tokens_is_refused() -> None:
 
 def test_a_pool_gives_the_same_text_for_the_same_source() -> None:
     assert POOL.text(random.Random(3), 777) == POOL.text(random.Random(3), 777)
+
+
+def exact_prompts(name: str, tokens: int) -> list[str]:
+    ruler = TextRuler(pool=POOL, template_tokens=0, chat=False)
+    options = WorkloadOptions(
+        seed=3, requests=8, highest_concurrency=1, warmups=0, input_tokens=tokens, output_tokens=1, ruler=ruler
+    )
+    asks = sorted(asks_of(play(WORKLOADS[name](options, count))), key=lambda ask: ask.key)
+    assert all(ask.expected_prompt_tokens == tokens for ask in asks)
+    return [ask.prompt.text for ask in asks if isinstance(ask.prompt, TextPrompt)]
+
+
+@pytest.mark.parametrize("name", ["repeat", "fork"])
+def test_prompts_that_share_a_prefix_can_have_exact_lengths(name: str) -> None:
+    texts = exact_prompts(name, 400)
+    assert len(texts) == 8 and all(count(text) == 400 for text in texts)
+    alike = range(8) if name == "repeat" else range(4)
+    shared = next(
+        at for at, letters in enumerate(zip(*(texts[at] for at in alike), strict=False)) if len(set(letters)) > 1
+    )
+    assert 355 <= count(texts[0][:shared]) <= 400 and len(set(texts)) == (5 if name == "repeat" else 8)
+
+
+def test_a_prompt_without_room_for_a_shared_prefix_says_how_long_it_must_be() -> None:
+    with pytest.raises(ValueError, match="3 is the shortest"):
+        forked(IdsRuler(token_ids=(5, 6), template_tokens=1), "p", "t", 2, 1)
