@@ -17,11 +17,14 @@ from harness.metrics.latency import e2el_ms, tpot_ms, ttft_ms
 from harness.metrics.tokens import input_tokens, output_tokens
 from harness.records import CounterSample, Record
 from harness.report.compare.sides import Round
+from harness.report.compare.token_gaps import gap_counts, gap_quantile, gap_sums, quantile_of_gaps
 from harness.stats.bootstrap import Floats, block_groups, weighted_mean, weighted_quantile
 
 MS_PER_S = 1_000.0
 LATENCIES: dict[str, Callable[[Record], float | None]] = {"ttft": ttft_ms, "tpot": tpot_ms, "e2el": e2el_ms}
-_LATENCY_NAME = re.compile(r"(?P<statistic>mean|median|p(?P<percentile>\d+(\.\d+)?))_(?P<latency>ttft|tpot|e2el)_ms")
+_LATENCY_NAME = re.compile(
+    r"(?P<statistic>mean|median|p(?P<percentile>\d+(\.\d+)?))_(?P<latency>ttft|tpot|itl|e2el)_ms"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +79,8 @@ def statistic_named(name: str) -> Statistic:
     share = 0.5 if match["percentile"] is None else float(match["percentile"]) / 100
     if not 0 <= share <= 1:
         raise ValueError(f"{name!r}: a percentile lies between 0 and 100")
+    if latency == "itl":
+        return _of_gaps(name, match["statistic"], share)
     combine = _mean if match["statistic"] == "mean" else partial(_quantile, share)
     return Statistic(
         name=name,
@@ -87,7 +92,25 @@ def statistic_named(name: str) -> Statistic:
     )
 
 
-_SPREAD = ", ".join(f"{name}_ms" for name in LATENCIES)
+_SPREAD = ", ".join(f"{name}_ms" for name in (*LATENCIES, "itl"))
+
+
+def _of_gaps(name: str, word: str, share: float) -> Statistic:
+    """A figure of the inter-token latencies of all requests together."""
+    mean = word == "mean"
+    return Statistic(
+        name=name,
+        title=f"{word} ITL",
+        unit="ms",
+        higher_is_better=False,
+        rows=partial(_request_rows, gap_sums if mean else gap_counts),
+        combine=_share if mean else partial(gap_quantile, share),
+        whole=None if mean else partial(_whole_quantile_of_gaps, share),
+    )
+
+
+def _whole_quantile_of_gaps(share: float, rounds: Sequence[Round]) -> float | None:
+    return quantile_of_gaps(share, [record for each in rounds for record in each.measured.completed])
 
 
 def _request_rows(columns_of: Callable[[Record], tuple[float, ...] | None], each: Round) -> Rows:
@@ -235,6 +258,8 @@ DEFAULT_METRICS = (
     "median_ttft_ms",
     "p90_ttft_ms",
     "median_tpot_ms",
+    "median_itl_ms",
+    "p99_itl_ms",
     "request_goodput",
     "cached_share",
     "acceptance_length",

@@ -95,7 +95,7 @@ def test_under_open_load_the_arrivals_set_the_rate(tmp_path: Path) -> None:
     assert spread <= closed.high / closed.low
 
 
-@pytest.mark.parametrize("name", ["median_itl_ms", "p200_ttft_ms", "speed"])
+@pytest.mark.parametrize("name", ["median_inter_event_ms", "p200_ttft_ms", "speed"])
 def test_what_cannot_be_compared_is_named(name: str) -> None:
     with pytest.raises(ValueError, match=name):
         statistic_named(name)
