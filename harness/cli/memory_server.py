@@ -11,11 +11,10 @@ from harness.cli.running import run_async
 from harness.cli.target import EndpointChoice, make_target, parse_access
 from harness.clock import MonotonicClock
 from harness.endpoint.client import Client
-from harness.endpoint.counters import METRICS_PATH
 from harness.endpoint.dialects.prometheus import parse_counters
 from harness.endpoint.discovery import discover
 from harness.endpoint.errors import EndpointError
-from harness.endpoint.target import Timeouts
+from harness.endpoint.target import METRICS_PATH, Timeouts
 from harness.endpoint.url import normalise_base_url
 from harness.memory.measured import Reported, read_sglang, read_vllm
 from workloads.plan import Json

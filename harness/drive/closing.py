@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from harness.drive.health import MeterReading
 from harness.drive.spec import CellSpec
 from harness.drive.tally import Tally
+from harness.drive.witness import counter_warnings
 from harness.records import CellInfo, CounterSample, HarnessHealth, Outcome
 
 LAG_LIMIT_MS = 20.0
@@ -58,7 +59,7 @@ def closing_record(spec: CellSpec, tally: Tally, ended: Ended) -> CellInfo:
         counters_error=ended.counters_error,
         retries=tally.retries,
         unparsed_events=tally.unparsed_events,
-        warnings=tuple(_warnings(spec, ended, health)),
+        warnings=(*_warnings(spec, ended, health), *counter_warnings(ended.counters, tally.own)),
         ended_by=ended.ended_by,
         context_tokens=spec.context_tokens,
         arrivals=spec.arrivals,

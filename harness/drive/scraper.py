@@ -6,7 +6,7 @@ import asyncio
 
 from harness.clock import NS_PER_S, Clock
 from harness.drive.ports import History, Sender
-from harness.endpoint.counters import scrape
+from harness.endpoint.counters import scrape_all
 from harness.endpoint.errors import EndpointError
 from harness.records import CounterSample
 
@@ -34,7 +34,7 @@ class Scraper:
             return
         try:
             async with asyncio.timeout(PATIENCE_S):
-                sample = await scrape(self._client, self._clock)
+                sample = await scrape_all(self._client, self._clock, self._client.target.counter_pages)
         except EndpointError as trouble:
             self.error = str(trouble)
         except TimeoutError:

@@ -6,6 +6,7 @@ from array import array
 from collections import Counter
 
 from harness.drive.health import percentiles_ms
+from harness.drive.witness import OwnTokens
 from harness.records import Complete, Invoke, Outcome
 from workloads.plan import Phase
 
@@ -20,6 +21,7 @@ class Tally:
         self.outcomes: Counter[Outcome] = Counter()
         self.warmup_requests = 0
         self.retries = 0
+        self.own = OwnTokens()
         self.unparsed_events = 0
         self.window_start_ns: int | None = None
         self.window_end_ns: int | None = None
@@ -30,13 +32,14 @@ class Tally:
     def add(self, invoke: Invoke, complete: Complete) -> None:
         """Count one request."""
         self.retries += complete.retries
+        self.own.add(complete)
         self.unparsed_events += complete.unparsed_events
         if invoke.phase is Phase.WARMUP:
             self.warmup_requests += 1
             return
         self.outcomes[complete.outcome] += 1
         self._widen(invoke, complete)
-        if complete.sent_ns is not None:
+        if complete.sent_ns is not None and "rate_limited" not in complete.extra:
             self._send_delays_ns.append(complete.sent_ns - invoke.planned_ns)
             if complete.end_ns is not None:
                 self._sent_ns.append(complete.sent_ns)

@@ -60,6 +60,8 @@ class Client:
         self.transport = "lean" if lean else "stock"
         self._session = self._open_session(lean=lean, single_use=False)
         self._single_use = self._open_session(lean=lean, single_use=True)
+        # For pages of other hosts: they must not see the key.
+        self._elsewhere = aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar())
         self._watch.start()
         return self
 
@@ -69,6 +71,7 @@ class Client:
         await self._watch.stop()
         await self._session.close()
         await self._single_use.close()
+        await self._elsewhere.close()
 
     def _open_session(self, *, lean: bool, single_use: bool) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
@@ -203,7 +206,10 @@ class Client:
     # -- side requests: discovery, counters, tokenizing
 
     async def get_text(self, path: str) -> str:
-        """The body of a GET; EndpointError on any trouble, a status other than 2xx included."""
+        """The body of a GET; EndpointError on any trouble, a status other than 2xx included.
+
+        path: from the server's root, or a whole address, which is asked without key and headers.
+        """
         return (await self._side_request("GET", path, None)).decode("utf-8", errors="replace")
 
     async def get_json(self, path: str) -> Json:
@@ -228,9 +234,11 @@ class Client:
 
     async def _side_request(self, method: str, path: str, body: bytes | None) -> bytes:
         headers = {"Content-Type": "application/json"} if body is not None else {}
+        other = path.startswith(("http://", "https://"))
+        session, url = (self._elsewhere, URL(path, encoded=True)) if other else (self._session, self._url(path))
         try:
-            async with self._session.request(
-                method, self._url(path), data=body, headers=headers, allow_redirects=False, timeout=self._side_timeout
+            async with session.request(
+                method, url, data=body, headers=headers, allow_redirects=False, timeout=self._side_timeout
             ) as response:
                 content = await response.read()
                 status, seen = response.status, {name.lower(): value for name, value in response.headers.items()}

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from harness.clock import Clock
 from harness.endpoint.dialects import DIALECTS
 from harness.endpoint.dialects.base import Names
-from harness.endpoint.dialects.prometheus import parse_counters
+from harness.endpoint.dialects.prometheus import parse_counters, with_label
 from harness.endpoint.errors import EndpointError
 from harness.endpoint.side import TextSource
+from harness.endpoint.target import METRICS_PATH
 from harness.records import CounterSample, ErrorKind, RequestError
 
-METRICS_PATH = "/metrics"
 COUNTER_NAMES: Mapping[str, Mapping[str, Names]] = MappingProxyType(
     {name: dialect.counters for name, dialect in DIALECTS.items() if dialect.counters}
 )
@@ -37,6 +37,20 @@ async def scrape(client: TextSource, clock: Clock, path: str = METRICS_PATH) -> 
     if not values:
         raise EndpointError(RequestError(kind=ErrorKind.GARBAGE, message=f"{path} has no samples"))
     return CounterSample(at_ns=at_ns, values=values)
+
+
+async def scrape_all(client: TextSource, clock: Clock, pages: Sequence[str]) -> CounterSample:
+    """One sample of several pages; with more than one, each value bears its page's address as the label `page`.
+
+    Raises EndpointError if any of them cannot be read.
+    """
+    if len(pages) == 1:
+        return await scrape(client, clock, pages[0])
+    values: dict[str, float] = {}
+    for page in pages:
+        sample = await scrape(client, clock, page)
+        values.update({with_label(name, "page", page): value for name, value in sample.values.items()})
+    return CounterSample(at_ns=clock.now_ns(), values=values)
 
 
 def total(sample: CounterSample, engine: str, meaning: str) -> float | None:

@@ -11,6 +11,7 @@ from typing import Literal
 from harness.endpoint.secret import Secret
 from harness.endpoint.url import BaseUrl
 
+METRICS_PATH = "/metrics"
 EndpointType = Literal["chat", "completions"]
 ROUTES: Mapping[EndpointType, str] = MappingProxyType(
     {"chat": "/v1/chat/completions", "completions": "/v1/completions"}
@@ -41,7 +42,8 @@ class Target:
     """An endpoint, the model asked there, and what authenticates us.
 
     headers: extra request headers, whose values are kept as secrets because they often are. rate_limit_retries: how
-    often a request that was refused with 429 is sent again, after the wait that the server names.
+    often a request that was refused with 429 is sent again, after the wait that the server names. counter_pages: where
+    the counters are, paths here or whole addresses of workers behind a router, which never get the key.
     """
 
     base: BaseUrl
@@ -51,6 +53,7 @@ class Target:
     headers: Mapping[str, Secret] = field(default_factory=dict)
     timeouts: Timeouts = field(default_factory=Timeouts)
     rate_limit_retries: int = 0
+    counter_pages: tuple[str, ...] = (METRICS_PATH,)
 
     def __post_init__(self) -> None:
         if self.endpoint_type not in ROUTES:

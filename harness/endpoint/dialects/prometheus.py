@@ -24,6 +24,13 @@ def parse_counters(page: str) -> dict[str, float]:
     }
 
 
+def with_label(key: str, label: str, value: str) -> str:
+    """A key of `parse_counters` with one more label in front."""
+    name, _, labels = key.partition("{")
+    rest = f",{labels}" if labels else "}"
+    return f'{name}{{{label}="{_escaped(value)}"{rest}'
+
+
 def _key(name: str, labels: Mapping[str, str]) -> str:
     if not labels:
         return name
