@@ -28,6 +28,10 @@ from harness.records import TokenLogprob
 TOP, VOCABULARY = 20, 512
 PASS_EFFECT = 0.35
 Tuple = tuple[np.ndarray, np.ndarray]
+_FIRST: dict[bool, tuple[TokenLogprob, ...]] = {
+    False: (),
+    True: (TokenLogprob(token="the prompt's last", logprob=0.0, top=()),),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +59,7 @@ class Scenario:
 
 HEALTHY_ARMS = {
     "virgin": ("cold/healthy", "cold/healthy"),
+    "stepped": ("cold/healthy",),
     "cotraffic-cold": ("cold/traffic",),
     "hit": ("near/healthy", "near/healthy"),
     "cotraffic-hit": ("near/traffic",),
@@ -137,8 +142,8 @@ def answer(
     """One answer as a server would give it; ends with the first token that the cold run did not choose."""
     ids, values = record
     values = values.astype(np.float64)
-    lasting = noise.offset if path != "cold" else 0.0
-    if path == "near" and tail <= 16:
+    lasting = noise.offset if path not in ("cold", "stepped") else 0.0
+    if path in ("near", "stepped") and tail <= 16:
         lasting += noise.near
     if noise.aligned and path == "cold" and tail <= 16:
         lasting += noise.near
@@ -178,7 +183,7 @@ def prompt_arms(
                 name = "near/healthy"
             if name.startswith("near/"):
                 name = name.replace("near/", scenario.near + "/")
-            path = name.split("/")[0]
+            path = "stepped" if arm == "stepped" else name.split("/")[0]
             key = [index, tail == "long", realisation, number, replicate]
             made.append(
                 Shot(
@@ -187,7 +192,7 @@ def prompt_arms(
                     prompt_tokens=length,
                     cached=0 if not warm else boundary - (8 * BLOCK if path == "far" else 0),
                     warm=warm,
-                    logprobs=answer(recorded[name], noise, path, key, length - boundary, own),
+                    logprobs=(*_FIRST[arm == "stepped"], *answer(recorded[name], noise, path, key, tokens, own)),
                     text="",
                     ttft_ns=None,
                     labels={},
@@ -195,7 +200,13 @@ def prompt_arms(
             )
         shots[arm] = tuple(made)
     return PromptArms(
-        prompt=f"{tail}-{index}", round_index=0, code=None, needle=False, aligned=noise.aligned, shots=shots
+        prompt=f"{tail}-{index}",
+        round_index=0,
+        code=None,
+        needle=False,
+        aligned=noise.aligned,
+        stepped=length - boundary == 1,
+        shots=shots,
     )
 
 

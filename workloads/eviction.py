@@ -5,35 +5,30 @@ resume point, since a spoilt state shows most in the first tokens after it. Prom
 evict once, return all, evict again, return or refill by another session.
 
 Arms of a prompt: `virgin` cold answers (alone), `cotraffic-cold`, `far` (resumed about 512 tokens earlier), `hit`,
-`cotraffic-hit`, `returned` (first after the eviction), `refilled`, `returned-again`; `fill` requests only prepare the
-cache. Sentinels are prompts whose turning cold proves that a flood has evicted everything used before it. `short`
-prompts are below any block, so they are cold whenever they are asked: what a slot kept of its last tenant shows there.
+`cotraffic-hit`, `returned` (first after the eviction), `refilled`, `refilled-decode` (after decoding brought its last
+block back), `returned-again`; `fill` requests only prepare the cache. `stepped` is the cold answer to all but the last
+token of a prompt: the model's first token becomes the prompt's last, so that a cold run took it in by one step, right
+behind the resume point, as a hit does. Sentinels are prompts whose turning cold proves that a flood has evicted
+everything used before it. `short` prompts are below any block, so they are cold whenever they are asked: what a slot
+kept of its last tenant shows there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
-from workloads.eviction_documents import QUESTION, code, document_of_tokens
-from workloads.eviction_shape import (
-    ANSWER_TOKENS,
-    PROBES,
-    EvictionOptions,
-    Shape,
-    Subject,
-    shape_prompt,
-    shape_sentinel,
-)
+from workloads.eviction_requests import Requests
+from workloads.eviction_shape import PROBES, EvictionOptions, Shape, Subject, shape_prompt, shape_sentinel
 from workloads.granularity import fit
-from workloads.material import Material, Segment
+from workloads.material import Material
 from workloads.phases import Past
-from workloads.plan import Ask, Flush, Json, Marker, Observation, Prompt, TextPrompt
+from workloads.plan import Ask, Flush, Marker, Observation
 from workloads.waves import Phase, Wave, Waves
 
 NAME = "eviction"
-VERSION = 1
-SHORT_TOKENS, SHORTEST_TOKENS = 12, 4
+VERSION = 2
 SIGHTINGS = 3
 AT_ONCE = 4
 FLOOD_STEPS = 5
@@ -44,6 +39,7 @@ def eviction(material: Material, options: EvictionOptions) -> Waves:
     asking = _Asking(material, options)
     phases: list[Phase] = [asking.probes]
     for cycle in range(options.cycles):
+        phases += [asking.leads(cycle), asking.steps(cycle)]
         phases += [asking.in_cycle(cycle, asking.fill), asking.in_cycle(cycle, asking.traffic)]
         phases += [asking.sentinels(cycle, 0), *asking.evictions(cycle, 0), asking.in_cycle(cycle, asking.come_back)]
         phases += [asking.sentinels(cycle, 1), *asking.evictions(cycle, 1)]
@@ -63,7 +59,11 @@ def imagined(ask: Ask) -> Observation:
     length = ask.expected_prompt_tokens if ask.expected_prompt_tokens is not None else 1
     warm = ask.arm != "sentinel" and not ask.key.endswith("/probe/0")
     return Observation(
-        key=ask.key, outcome="ok", prompt_tokens=length, cached_tokens=(length - 1) // 64 * 64 if warm else 0
+        key=ask.key,
+        outcome="ok",
+        prompt_tokens=length,
+        cached_tokens=(length - 1) // 64 * 64 if warm else 0,
+        token_ids=tuple(range(ask.max_tokens)) if ask.arm in ("lead", "stepped") else None,
     )
 
 
@@ -76,13 +76,18 @@ class _Asking:
     def __init__(self, material: Material, options: EvictionOptions) -> None:
         self._material = material
         self._options = options
+        self._requests = Requests(material, options)
 
     # -- phases
 
     def probes(self, past: Past) -> tuple[Wave, ...]:
         """A few lengths, each until it is a hit."""
         return tuple(
-            (self._ask(self._probe(number), "probe", self._probe_tokens(number), output_tokens=1, sighting=sighting),)
+            (
+                self._requests.plain(
+                    self._probe(number), "probe", self._probe_tokens(number), output_tokens=1, sighting=sighting
+                ),
+            )
             for number in range(len(PROBES))
             for sighting in range(SIGHTINGS)
         )
@@ -95,12 +100,28 @@ class _Asking:
             if shape is None:
                 return ()
             return tuple(
-                part(
-                    cycle,
-                    shape,
-                    [shape_prompt(self._options, i, shape, exact=self._material.exact) for i in self._members(cycle)],
-                )
+                part(cycle, shape, [self._requests.written(each, past) for each in self._subjects(cycle, shape)])
             )
+
+        return phase
+
+    def leads(self, cycle: int) -> Phase:
+        """What the model writes before the last token of some prompts."""
+
+        def phase(past: Past) -> tuple[Wave, ...]:
+            shape = self.shape(past)
+            subjects = () if shape is None else self._subjects(cycle, shape)
+            return tuple((self._requests.lead(subject),) for subject in subjects if subject.decoded)
+
+        return phase
+
+    def steps(self, cycle: int) -> Phase:
+        """Cold answers in which the last token of a prompt is a decoding step."""
+
+        def phase(past: Past) -> tuple[Wave, ...]:
+            shape = self.shape(past)
+            subjects = () if shape is None else self._subjects(cycle, shape)
+            return tuple((self._requests.stepped(subject, past),) for subject in subjects if subject.stepped)
 
         return phase
 
@@ -108,15 +129,15 @@ class _Asking:
         """Cold answers first, then the far resume, then hits; where nothing else is cold, the first one fills."""
         yield (Marker(key=f"{self._options.name}/c{cycle}/fill", text="fill"),)
         for subject in subjects:
-            yield (self._judged(subject, "virgin", 0, cold=True),)
-            if self._can_be_cold:
-                yield (self._judged(subject, "virgin", 1, cold=True),)
+            yield (self._requests.judged(subject, "virgin", 0, cold=True),)
+            if self._requests.can_be_cold:
+                yield (self._requests.judged(subject, "virgin", 1, cold=True),)
             if self._options.salt:
-                yield from self._far(subject)
+                yield from self._requests.far(subject)
             for extra in range(shape.sightings - 1):
-                yield (self._judged(subject, "fill", 10 + extra),)
-            yield from ((self._judged(subject, "hit", number),) for number in range(2))
-            yield from self._short(subject, shape, 0)
+                yield (self._requests.judged(subject, "fill", 10 + extra),)
+            yield from ((self._requests.judged(subject, "hit", number),) for number in range(2))
+            yield from self._requests.short(subject, shape, 0)
 
     def sentinels(self, cycle: int, number: int) -> Phase:
         """The last prompts used before a flood: when the newest of them is cold, so is everything older."""
@@ -131,19 +152,19 @@ class _Asking:
         return phase
 
     def _cold_then_hit(self, subject: Subject, shape: Shape) -> Iterator[Ask]:
-        yield self._judged(subject, "virgin", 0, cold=True)
-        yield from (self._judged(subject, "fill", extra) for extra in range(shape.sightings))
-        yield self._judged(subject, "hit", 0)
+        yield self._requests.judged(subject, "virgin", 0, cold=True)
+        yield from (self._requests.judged(subject, "fill", extra) for extra in range(shape.sightings))
+        yield self._requests.judged(subject, "hit", 0)
 
     def traffic(self, cycle: int, shape: Shape, subjects: Sequence[Subject]) -> Iterator[Wave]:
         """Several at once: cold ones, then hits between cold strangers."""
-        if not self._can_be_cold:
+        if not self._requests.can_be_cold:
             return
         for start in range(0, len(subjects), AT_ONCE):
             group = subjects[start : start + AT_ONCE]
-            yield tuple(self._judged(subject, "cotraffic-cold", 0, cold=True) for subject in group)
-            strangers = [self._stranger(f"c{cycle}/stranger{start + i}", "traffic") for i in range(2)]
-            yield (*strangers, *(self._judged(subject, "cotraffic-hit", 0) for subject in group))
+            yield tuple(self._requests.judged(subject, "cotraffic-cold", 0, cold=True) for subject in group)
+            strangers = [self._requests.stranger(f"c{cycle}/stranger{start + i}", "traffic") for i in range(2)]
+            yield (*strangers, *(self._requests.judged(subject, "cotraffic-hit", 0) for subject in group))
 
     def evictions(self, cycle: int, number: int) -> list[Phase]:
         """Empty the cache natively, or flood it in growing steps until a sentinel is cold."""
@@ -156,22 +177,30 @@ class _Asking:
     def come_back(self, cycle: int, shape: Shape, subjects: Sequence[Subject]) -> Iterator[Wave]:
         """All return; then each is asked once more."""
         for subject in subjects:
-            yield (self._judged(subject, "returned", 0),)
-            yield from self._short(subject, shape, 1)
+            yield (self._requests.judged(subject, "returned", 0),)
+            yield from self._requests.short(subject, shape, 1)
         for subject in subjects:
-            yield from ((self._judged(subject, "fill", 20 + extra),) for extra in range(shape.sightings - 1))
-            yield (self._judged(subject, "refilled", 0),)
+            yield from ((self._requests.judged(subject, "fill", 20 + extra),) for extra in range(shape.sightings - 1))
+            yield (self._requests.judged(subject, "refilled", 0),)
 
     def come_back_again(self, cycle: int, shape: Shape, subjects: Sequence[Subject]) -> Iterator[Wave]:
-        """Half return a second time; the others' prefix is brought back by another session, or far from the end."""
-        for number, subject in enumerate(subjects):
+        """Half return a second time; prefixes of others are brought back by decoding, another session, or far back."""
+        requests = self._requests
+        for subject in (each for each in subjects if each.decoded):
+            yield from (
+                (replace(ask, key=f"{ask.key}/{i}"),)
+                for i in range(shape.sightings)
+                for ask in [requests.decode_fill(subject)]
+            )
+            yield (requests.judged(subject, "refilled-decode", 0),)
+        for number, subject in enumerate(each for each in subjects if not each.decoded):
             if number % 2 == 0:
-                yield (self._judged(subject, "returned-again", 0),)
+                yield (requests.judged(subject, "returned-again", 0),)
             elif self._options.salt:
-                yield from ((self._other_session(subject, extra),) for extra in range(shape.sightings))
-                yield (self._judged(subject, "refilled", 1),)
+                yield from ((requests.other_session(subject, extra),) for extra in range(shape.sightings))
+                yield (requests.judged(subject, "refilled", 1),)
             else:
-                yield from self._far(subject)
+                yield from requests.far(subject)
 
     # -- what was seen
 
@@ -205,93 +234,8 @@ class _Asking:
     def _members(self, cycle: int) -> range:
         return range(cycle, self._options.prompts, self._options.cycles)
 
-    @property
-    def _can_be_cold(self) -> bool:
-        return self._options.salt or self._options.bypass
-
-    # -- requests
-
-    def _judged(self, subject: Subject, arm: str, number: int, *, cold: bool = False) -> Ask:
-        parameters: dict[str, Json] = dict(self._options.fields)
-        if cold and self._options.salt:
-            parameters["cache_salt"] = self._material.salt(f"{subject.name}/{arm}/{number}")
-        elif cold and self._options.bypass:
-            parameters["cache_prompt"] = False
-        return Ask(
-            key=f"{subject.name}/{arm}/{number}",
-            prompt=self._prompt(subject.name, subject.tokens, ending=QUESTION if subject.labels["needle"] else ""),
-            max_tokens=subject.answer_tokens,
-            session=subject.name,
-            arm=arm,
-            expected_prompt_tokens=subject.tokens,
-            parameters=parameters,
-            labels=subject.labels,
-        )
-
-    def _short(self, subject: Subject, shape: Shape, number: int) -> Iterator[Wave]:
-        """A few tokens that no cache keeps; nothing where the server's own tokens fill a block."""
-        tokens = min(SHORT_TOKENS, shape.rule.step - 1 - shape.overhead)
-        if tokens >= SHORTEST_TOKENS:
-            name = f"{subject.name}/short"
-            short = Subject(
-                name=name,
-                tokens=tokens,
-                far_tokens=None,
-                answer_tokens=ANSWER_TOKENS,
-                labels={"round": self._options.round_index, "needle": False},
-            )
-            yield (self._judged(short, "short", number),)
-
-    def _far(self, subject: Subject) -> Iterator[Wave]:
-        """Cache a prefix alone, so that the whole prompt resumes there."""
-        if subject.far_tokens is None:
-            return
-        yield (self._ask(subject.name, "fill", subject.far_tokens, output_tokens=1, sighting=0),)
-        yield (self._judged(subject, "far", 0),)
-
-    def _other_session(self, subject: Subject, number: int) -> Ask:
-        """The prompt's text up to its last tokens, with another ending."""
-        tail = self._options.name + f"/other of {subject.name}"
-        kept = max(1, subject.tokens - int(str(subject.labels["tail"])))
-        if self._material.exact:
-            prompt = self._material.prompt([Segment(name=subject.name, tokens=kept), Segment(name=tail, tokens=24)])
-        else:
-            whole = self._prompt(subject.name, kept)
-            assert isinstance(whole, TextPrompt)
-            prompt = TextPrompt(text=f"{whole.text}\n\n{code(self._options.seed, tail)} is another ending.")
-        return Ask(
-            key=f"{subject.name}/other/{number}",
-            prompt=prompt,
-            max_tokens=1,
-            session=subject.name,
-            arm="fill",
-            expected_prompt_tokens=kept + 24,
-            labels=subject.labels,
-        )
-
-    def _stranger(self, name: str, arm: str) -> Ask:
-        """A prompt that nobody asks again."""
-        tokens = self._options.longest_tokens
-        prompt = self._material.prompt([Segment(name=f"{self._options.name}/{name}", tokens=tokens)])
-        return Ask(
-            key=f"{self._options.name}/{name}", prompt=prompt, max_tokens=1, arm=arm, expected_prompt_tokens=tokens
-        )
-
-    def _ask(self, name: str, arm: str, tokens: int, *, output_tokens: int, sighting: int) -> Ask:
-        return Ask(
-            key=f"{name}/{arm}/{sighting}",
-            prompt=self._prompt(name, tokens),
-            max_tokens=output_tokens,
-            session=name,
-            arm=arm,
-            expected_prompt_tokens=tokens,
-        )
-
-    def _prompt(self, name: str, tokens: int, *, ending: str = "") -> Prompt:
-        if self._material.exact:
-            return self._material.prompt([Segment(name=name, tokens=tokens)])
-        text = document_of_tokens(self._options.seed, name, tokens=tokens, count=self._material.count, ending=ending)
-        return TextPrompt(text=text)
+    def _subjects(self, cycle: int, shape: Shape) -> list[Subject]:
+        return [shape_prompt(self._options, i, shape, exact=self._material.exact) for i in self._members(cycle)]
 
     # -- floods
 
@@ -316,9 +260,11 @@ class _Asking:
             cold = any(past.cached(f"{one.name}/sentinel/0") == 0 for one in sentinels[:-1])
             if not sentinels or cold or wanted <= 0:
                 return ()
-            strangers = [self._stranger(f"c{cycle}/flood{number}.{step}.{i}", "flood") for i in range(requests)]
+            strangers = [
+                self._requests.stranger(f"c{cycle}/flood{number}.{step}.{i}", "flood") for i in range(requests)
+            ]
             waves = [tuple(strangers[i : i + AT_ONCE]) for i in range(0, len(strangers), AT_ONCE)]
             marker = Marker(key=f"{self._options.name}/c{cycle}/flood{number}.{step}", text="flood")
-            return ((marker,), *waves, (self._judged(sentinels[-1], "sentinel", 0),))
+            return ((marker,), *waves, (self._requests.judged(sentinels[-1], "sentinel", 0),))
 
         return phase

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from workloads.eviction_documents import code
 from workloads.granularity import Rule
@@ -12,8 +12,13 @@ from workloads.plan import Json
 PROBES = (1.0, 0.95, 0.8, 0.55)
 """Shares of the longest prompt at which hits are looked for."""
 SHORTEST_PROMPT = 256
-SHORT_TAILS = (1, 2, 0, 1, 3, 1, 2, 8)
-"""Tokens behind the last resume point; 0 ends right on it, where a resume must start one step earlier."""
+SHORT_TAILS = (1, 1, 1, None, 0, 1, 1, None, 1, 2, 3, None)
+"""Tokens behind the last resume point, turn by turn; 0 ends right on it, where a resume must start one step earlier.
+
+None: an answer of one token, with the tails below.
+"""
+DECODED_TURNS = (2, 5, 8)
+LEAD_TOKENS = 8
 ONE_TOKEN_TAILS = (1, 2, 4, 16)
 LONG_TAILS = (33, 37, 42, 47, 52, 57, 61, 63)
 FAR_TOKENS = 512
@@ -70,13 +75,20 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """One prompt: its name, its length without the server's own tokens, and how much of it a far resume skips."""
+    """One prompt: its name, its length without the server's own tokens, and how much of it a far resume skips.
+
+    stepped: its last token is to be the model's own. decoded: so are the eight before it. ending: those ids, once they
+    are known.
+    """
 
     name: str
     tokens: int
     far_tokens: int | None
     answer_tokens: int
     labels: Mapping[str, Json]
+    stepped: bool = False
+    decoded: bool = False
+    ending: tuple[int, ...] = ()
 
 
 def shape_prompt(options: EvictionOptions, index: int, shape: Shape, *, exact: bool) -> Subject:
@@ -86,11 +98,22 @@ def shape_prompt(options: EvictionOptions, index: int, shape: Shape, *, exact: b
     """
     long = options.long_tails and index % 2 == 1 and shape.rule.step > SMALL_STEP
     turn = index // options.cycles
-    one = turn % 4 == 3 and not long
-    tails = LONG_TAILS if long else ONE_TOKEN_TAILS if one else SHORT_TAILS
-    tail = min(tails[turn // (4 if one else 1) % len(tails)], max(1, shape.rule.step - 1))
+    short = SHORT_TAILS[turn % len(SHORT_TAILS)]
+    one = short is None and not long
+    wanted = LONG_TAILS[turn % len(LONG_TAILS)] if long else short
+    tail = ONE_TOKEN_TAILS[turn // 4 % len(ONE_TOKEN_TAILS)] if wanted is None else wanted
+    tail = min(tail, max(1, shape.rule.step - 1))
     needle = turn % 4 == 1 and not exact
-    return _subject(options, f"{options.name}/p{index:03d}", tail, shape, one=one, needle=needle, exact=exact)
+    subject = _subject(options, f"{options.name}/p{index:03d}", tail, shape, one=one, needle=needle, exact=exact)
+    if not _can_step(options, shape.rule, exact=exact) or tail != 1 or one or long:
+        return subject
+    decoded = turn % len(SHORT_TAILS) in DECODED_TURNS and shape.rule.step > 2 * LEAD_TOKENS
+    return replace(subject, stepped=True, decoded=decoded)
+
+
+def _can_step(options: EvictionOptions, rule: Rule, *, exact: bool) -> bool:
+    """Whether a hit computes the last token alone, and a cold answer and its ids can be had."""
+    return exact and (options.salt or options.bypass) and rule.offset == 1 and rule.drop == 0
 
 
 def shape_sentinel(options: EvictionOptions, name: str, shape: Shape, *, exact: bool) -> Subject:

@@ -25,6 +25,8 @@ class Server:
     capacity_blocks: int = 10**9
     sightings: int = 1
     salts: bool = True
+    decodes: bool = False
+    tells_ids: bool = True
     kept: dict[tuple[str, tuple[int, ...]], int] = field(default_factory=dict)
 
     def answer(self, ask: Ask) -> Observation:
@@ -37,7 +39,24 @@ class Server:
             self.kept[salt, ids[:last]] = self.kept.pop((salt, ids[:last]), 0) + 1
         while sum(len(key[1]) // self.block for key in self.kept) > self.capacity_blocks:
             self.kept.pop(next(iter(self.kept)))
-        return Observation(key=ask.key, outcome="ok", prompt_tokens=len(ids), cached_tokens=cached)
+        written = self._written(ids, ask.max_tokens)
+        decoded = (len(ids) + ask.max_tokens - 1) // self.block * self.block
+        if self.decodes and decoded > last:
+            self.kept[salt, (*ids, *written)[:decoded]] = self.sightings
+        return Observation(
+            key=ask.key,
+            outcome="ok",
+            prompt_tokens=len(ids),
+            cached_tokens=cached,
+            token_ids=written if self.tells_ids else None,
+        )
+
+    def _written(self, ids: tuple[int, ...], tokens: int) -> tuple[int, ...]:
+        """What the model writes: a function of everything before it."""
+        found = ids
+        for _ in range(tokens):
+            found = (*found, sum(found) % 997)
+        return found[len(ids) :]
 
 
 @dataclass
@@ -92,6 +111,46 @@ def test_hits_resume_right_before_the_answer_and_far_ones_512_tokens_earlier() -
     assert sum(distance <= 4 for distance in near) >= len(near) / 2
     assert set(near) <= {1, 2, 3, 4, 8, 16, 64}
     assert all(far - 512 in {0, *near} for far in played.distances("far"))
+
+
+def test_the_last_token_of_some_prompts_is_what_a_cold_answer_to_the_rest_began_with() -> None:
+    played = play(EvictionOptions(prompts=24, salt=True, flush=True), Server())
+    stepped = {ask.session: (ask, seen) for ask, seen in played.asks("stepped")}
+    assert len(stepped) >= 8
+    for ask, seen in played.asks("hit"):
+        if ask.labels.get("stepped") is not True:
+            assert ask.session not in stepped
+            continue
+        before, told = stepped[ask.session]
+        assert isinstance(ask.prompt, TokenPrompt)
+        assert isinstance(before.prompt, TokenPrompt)
+        assert told.token_ids is not None
+        assert ask.prompt.token_ids == (*before.prompt.token_ids, told.token_ids[0])
+        assert seen.prompt_tokens == (seen.cached_tokens or 0) + 1
+        assert told.cached_tokens == 0
+
+
+def test_without_ids_of_answers_prompts_stay_as_they_are() -> None:
+    played = play(EvictionOptions(prompts=12, salt=True, flush=True), Server(tells_ids=False))
+    assert not any(ask.labels.get("stepped") for ask, _ in played.asks("hit"))
+    assert not list(played.asks("refilled-decode"))
+
+
+def test_decoding_brings_back_what_the_model_wrote_itself() -> None:
+    played = play(EvictionOptions(prompts=24, salt=True, flush=True), Server(decodes=True))
+    refilled = list(played.asks("refilled-decode"))
+    assert len(refilled) >= 3
+    for ask, seen in refilled:
+        assert seen.cached_tokens == (seen.prompt_tokens or 0) - 1
+        filled = next(
+            step
+            for step in played.steps
+            if isinstance(step, Ask) and step.arm == "decode-fill" and step.session == ask.session
+        )
+        assert isinstance(filled.prompt, TokenPrompt)
+        assert isinstance(ask.prompt, TokenPrompt)
+        assert len(filled.prompt.token_ids) == len(ask.prompt.token_ids) - 9
+        assert ask.prompt.token_ids[: len(filled.prompt.token_ids)] == filled.prompt.token_ids
 
 
 def test_a_confirming_round_has_long_tails_and_other_prompts() -> None:

@@ -13,9 +13,9 @@ from workloads.plan import Json
 
 VIRGIN, TRAFFIC_COLD, HIT, TRAFFIC_HIT, FAR = "virgin", "cotraffic-cold", "hit", "cotraffic-hit", "far"
 RETURNED, REFILLED, DECODED, AGAIN = "returned", "refilled", "refilled-decode", "returned-again"
-SENTINEL, SHORT = "sentinel", "short"
+SENTINEL, SHORT, STEPPED = "sentinel", "short", "stepped"
 JUDGED = (HIT, TRAFFIC_HIT, RETURNED, REFILLED, DECODED, AGAIN, SENTINEL)
-COLD_MEANT = (VIRGIN, TRAFFIC_COLD, SHORT)
+COLD_MEANT = (VIRGIN, TRAFFIC_COLD, SHORT, STEPPED)
 WARM_MEANT = (HIT, TRAFFIC_HIT, FAR, REFILLED, DECODED)
 WARM_TTFT_RATIO = 0.7
 """A hit's first token comes in less than this share of the cold one's time, if the clock is to be a witness of it."""
@@ -47,13 +47,18 @@ class Shot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptArms:
-    """Everything asked of one prompt; `round_index` 0 is the first look, later ones confirm. `code`: its own canary."""
+    """Everything asked of one prompt; `round_index` 0 is the first look, later ones confirm. `code`: its own canary.
+
+    aligned: a cold run is known to begin a piece of its prefill at the resume point. stepped: the answer of the arm of
+    that name computed the prompt's last token in a step of its own.
+    """
 
     prompt: str
     round_index: int
     code: str | None
     needle: bool
     aligned: bool
+    stepped: bool
     shots: Mapping[str, tuple[Shot, ...]]
 
     def of(self, arm: str) -> tuple[Shot, ...]:
@@ -92,6 +97,7 @@ def _prompt(prompt: str, labels: Mapping[str, Json], shots: Sequence[Shot]) -> P
         code=code if isinstance(code, str) else None,
         needle=labels.get("needle") is True,
         aligned=labels.get("aligned") is True,
+        stepped=any(shot.labels.get("stepped") is True for shot in shots),
         shots={arm: tuple(items) for arm, items in arms.items()},
     )
 

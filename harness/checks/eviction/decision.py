@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from harness.checks.eviction.pairs import LONG, Pair, Path
+from harness.checks.eviction.pairs import LONG, SHAPED, Pair, Path
 from harness.checks.eviction.tests import BENIGN_OFFSET, CONFIRM_LEVEL, FEWEST, Result, run_tests, smallest_effect
 
 FAMILY_WISE = 1e-3
@@ -45,7 +45,7 @@ def decide(pairs: Sequence[Pair]) -> Decision:
     """Decide on all pairs of all rounds; round 0 is the first look."""
     families = by_family([pair for pair in pairs if pair.round_index == 0])
     fresh = by_family([pair for pair in pairs if pair.round_index > 0])
-    planned = sum(len(run_tests(group, 0.0)) for group in families.values())
+    planned = sum(_can_alarm(result) for group in families.values() for result in run_tests(group, 0.0))
     level = FAMILY_WISE / max(1, planned)
     results = [result for group in families.values() for result in run_tests(group, level)]
     alarms = tuple(result for result in results if result.alarm and _counts(result, families))
@@ -63,6 +63,11 @@ def decide(pairs: Sequence[Pair]) -> Decision:
         asked_again=bool(fresh),
         smallest_effects={name: effect for name, effect in effects.items() if effect is not None},
     )
+
+
+def _can_alarm(result: Result) -> bool:
+    """Whether a test shares the false-alarm rate: one with a p-value, on prompts enough."""
+    return result.p_value is not None and result.count >= FEWEST
 
 
 def _counts(result: Result, families: Mapping[str, Sequence[Pair]]) -> bool:
@@ -91,25 +96,25 @@ def _beyond_offsets(fresh: Sequence[Pair]) -> bool:
 def _unexplained(result: Result, fresh: Mapping[str, Sequence[Pair]]) -> bool:
     """Whether no kernel that is chosen by the tail's length explains a repeated alarm between different paths.
 
-    None does if cold runs ended in a piece of the tail's length too, if long tails alarm as well, or if the difference
-    is beyond every harmless offset.
+    None does if cold runs of the hit's shape differ too, if long tails alarm as well, or if the difference is beyond
+    every harmless offset.
     """
     pairs = fresh[result.family]
     if pairs[0].path is not Path.CROSS or result.test in ("absolute", "hard") or result.family.endswith(LONG):
         return True
     if result.test == "sparse" and _beyond_offsets(pairs):
         return True
-    aligned = [pair for pair in pairs if pair.aligned]
-    return _alarms(result.test, aligned) or _alarms(result.test, fresh.get(result.family + LONG, []))
+    return any(_alarms(result.test, fresh.get(result.family + kind, [])) for kind in (SHAPED, LONG))
 
 
 def passing_effect(effects: Mapping[str, float]) -> float:
-    """The smallest effect a pass would claim: of each arm the better of its short and long tails, of all the worst.
+    """The smallest effect a pass would claim: of each arm the best of its comparisons, of all arms the worst.
 
-    Infinity if nothing was measured.
+    What came from the cache and what was computed anew are arms apart. Infinity if nothing was measured.
     """
-    best: dict[str, float] = {}
+    best: dict[tuple[str, bool], float] = {}
     for name, nats in effects.items():
-        family = name.removesuffix(LONG)
-        best[family] = min(nats, best.get(family, math.inf))
+        arm, _, reference = name.partition("/")
+        key = arm, reference == "virgin"
+        best[key] = min(nats, best.get(key, math.inf))
     return max(best.values(), default=math.inf)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 
-from harness.checks.eviction.arms import sort_by_prompt
+from harness.checks.eviction.arms import TRAFFIC_HIT, sort_by_prompt
 from harness.checks.eviction.company import foreign_tokens
 from harness.checks.eviction.decision import PLACEBO, Decision, by_family, decide, passing_effect
 from harness.checks.eviction.exact import Exact, exact_tier
@@ -115,6 +115,7 @@ def _judge_pairs(history: CheckHistory, pairs: Sequence[Pair], done: Exercise) -
             "returned_cold": done.returned_cold,
             "returned_warm": done.returned_warm,
             "sentinel_never_cold": done.never_cold,
+            "blind_nats": _finite(passing_effect(_alone(decision))),
         },
     )
 
@@ -139,10 +140,23 @@ def _conclusion(
     if worst > LARGEST_BLIND_SPOT:
         reason = f"too noisy or too few prompts: blind below {worst:.2f} nats, {LARGEST_BLIND_SPOT} are allowed"
         return Status.INCONCLUSIVE, reason, None
+    alone = passing_effect(_alone(decision))
     same = [nats for name, nats in decision.smallest_effects.items() if "/cold" not in name]
     tight = f" ({max(same):.3f} where the path is the same)" if same else ""
+    if worst > alone:
+        tight += f", below {worst:.2f} beside other requests"
     how = f"{done.hits} prompts hit, {done.returned_cold} returned cold, {done.returned_warm} returned cached"
-    return Status.PASS, f"no difference beyond noise; blind below {worst:.2f} nats{tight}; {how}", None
+    return Status.PASS, f"no difference beyond noise; blind below {alone:.2f} nats{tight}; {how}", None
+
+
+def _alone(decision: Decision) -> dict[str, float]:
+    """Smallest effects of the arms that were asked while nothing else was; of all if there are no others."""
+    found = {name: nats for name, nats in decision.smallest_effects.items() if not name.startswith(TRAFFIC_HIT)}
+    return found if found else dict(decision.smallest_effects)
+
+
+def _finite(nats: float) -> float | None:
+    return nats if math.isfinite(nats) else None
 
 
 def _suspicion(decision: Decision, exact: Exact, done: Exercise) -> tuple[Status, str, FollowUp | None]:

@@ -9,11 +9,13 @@ from itertools import combinations
 
 from harness.checks.eviction.arms import (
     AGAIN,
+    DECODED,
     FAR,
     HIT,
     JUDGED,
     RETURNED,
     SHORT,
+    STEPPED,
     TRAFFIC_COLD,
     TRAFFIC_HIT,
     VIRGIN,
@@ -25,15 +27,19 @@ from harness.stats.gaps import first_flip, mean_gap, squared_gaps
 FIRST = 4
 SHORT_TAIL = 32
 LONG = ", long tail"
+SHAPED = ", same shape"
 
 
 class Path(StrEnum):
     """CROSS: the two answers were computed along different paths, and may differ by a harmless offset.
 
-    SAME: by the same path. PLACEBO: the same path, and nothing in between that could have gone wrong.
+    SHAPED: so they were, but the cold one was computed in the pieces of the hit, so that no kernel chosen by the length
+    of a piece tells them apart. SAME: by the same path. PLACEBO: the same path, and nothing in between that could have
+    gone wrong.
     """
 
     CROSS = "cross"
+    SHAPED = "shaped"
     SAME = "same"
     PLACEBO = "placebo"
 
@@ -47,7 +53,7 @@ class Pair:
     nats of a changed token that every replicate shows, None if there is none; null_flip: the largest among the controls
     of the floor.
     proxy: the null comes from hits, for lack of a second cold answer. Families of hits that resumed more than 32 tokens
-    before the answer are named so.
+    before the answer are named so, and those whose cold answer has the hit's shape.
     """
 
     family: str
@@ -62,7 +68,6 @@ class Pair:
     flip: float | None
     null_flip: float
     proxy: bool
-    aligned: bool
     distance: int | None
     request_ids: tuple[str, ...]
 
@@ -97,8 +102,9 @@ def _judged_pairs(arms: PromptArms, virgins: Sequence[Shot]) -> Iterable[Pair | 
             yield _cold_pair(arms, arm, cold, virgins)
         if warm:
             yield _cross_pair(arms, arm, warm, virgins)
+            yield _shaped_pair(arms, arm, warm, virgins)
         alike = [shot for shot in warm if hits and shot.cached == hits[0].cached]
-        if arm not in (HIT, TRAFFIC_HIT) and alike:
+        if arm not in (HIT, TRAFFIC_HIT, DECODED) and alike:
             yield _hit_pair(arms, arm, alike, hits)
 
 
@@ -110,6 +116,32 @@ def _cross_pair(arms: PromptArms, arm: str, shots: Sequence[Shot], virgins: Sequ
     quiet = [*traffic, *_within(virgins)]
     near = _between(shots, virgins[:1])
     return _pair(f"{arm}/cold", Path.CROSS, arms, near, quiet, far, shots, virgins)
+
+
+def _shaped_pair(arms: PromptArms, arm: str, shots: Sequence[Shot], virgins: Sequence[Shot]) -> Pair | None:
+    """Against a cold answer that was computed in the same pieces; no pair where there is none.
+
+    Colds under traffic are left out of the null of what was asked alone.
+    """
+    stepped = [_after_first(shot) for shot in arms.of(STEPPED) if shot.warm is not True and len(shot.logprobs) > 1]
+    if arms.stepped and stepped and all(shot.distance == 1 for shot in shots):
+        references = stepped
+    elif arms.aligned:
+        references = list(virgins)
+    else:
+        return None
+    far = _between([shot for shot in arms.of(FAR) if shot.warm], virgins[:1])
+    quiet = _within(virgins)
+    if arm == TRAFFIC_HIT:
+        quiet += _between(arms.of(TRAFFIC_COLD), virgins[:1])
+    return _pair(
+        f"{arm}/cold{SHAPED}", Path.SHAPED, arms, _between(shots, references[:1]), quiet, far, shots, references
+    )
+
+
+def _after_first(shot: Shot) -> Shot:
+    """The answer from its second token on."""
+    return replace(shot, logprobs=shot.logprobs[1:])
 
 
 def _cold_pair(arms: PromptArms, arm: str, shots: Sequence[Shot], virgins: Sequence[Shot]) -> Pair | None:
@@ -158,7 +190,7 @@ def _pair(
     distances = [shot.distance for shot in shots if shot.distance is not None]
     short = not distances or min(distances) <= SHORT_TAIL
     flips = [gap.flip for gap in near]
-    has_null = bool(far) if path is Path.CROSS else bool(quiet)
+    has_null = bool(far) if path in (Path.CROSS, Path.SHAPED) else bool(quiet)
     return Pair(
         family=family if short or path is not Path.CROSS else family + LONG,
         path=path,
@@ -172,7 +204,6 @@ def _pair(
         flip=None if None in flips else min(flip for flip in flips if flip is not None),
         null_flip=max((gap.flip for gap in quiet if gap.flip is not None), default=0.0),
         proxy=proxy,
-        aligned=arms.aligned,
         distance=min(distances, default=None),
         request_ids=tuple(shot.request_id for shot in (*shots, *references[:1])),
     )

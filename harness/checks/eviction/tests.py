@@ -6,8 +6,9 @@ family's median control, f a floor; clipped to [-3, 5].
 mean: one-sided t of S over prompts against ln 2.25, and the median pair above a gate in nats; on the first 16
 positions and on the first 4. absolute (cross paths, and prompts too short to be cached): the same against the largest
 harmless offset seen on any engine, 0.25 nats, in place of the far control, because a memory that was lost is still lost
-far from the boundary. sparse: single prompts with S > 2.5 and twice the gate. hard: single prompts whose token changed
-in every replicate against a clear preference.
+far from the boundary. sparse: single prompts with S > 2.5 and twice the gate (where shapes are alike, twice the gate of
+unlike ones: single prompts may be routed otherwise). hard: single prompts whose token changed in every replicate
+against a clear preference; pairs of one shape are left out, for they are pairs of their arm too.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from harness.stats.tests import SD_FLOOR, t_greater, t_quantile
 RATIO = math.log(2.25)
 SPARSE = 2.5
 CLIP = (-3.0, 5.0)
-FLOOR = {Path.CROSS: 0.02, Path.SAME: 0.01, Path.PLACEBO: 0.01}
-GATE = {Path.CROSS: 0.15, Path.SAME: 0.03, Path.PLACEBO: 0.03}
+FLOOR = {Path.CROSS: 0.02, Path.SHAPED: 0.02, Path.SAME: 0.01, Path.PLACEBO: 0.01}
+GATE = {Path.CROSS: 0.15, Path.SHAPED: 0.06, Path.SAME: 0.03, Path.PLACEBO: 0.03}
 BENIGN_OFFSET = 0.25
 HARD_GAP = 1.0
 CONFIRM_LEVEL = 0.01
@@ -94,8 +95,9 @@ def run_tests(pairs: Sequence[Pair], level: float, *, fewest: int = FEWEST) -> l
         _mean(pairs, "mean", scores(pairs), [pair.near for pair in pairs], level, fewest),
         _mean(pairs, "mean4", first_scores(pairs), [pair.near_first for pair in pairs], level, fewest),
         _sparse(pairs),
-        _hard(pairs),
     ]
+    if pairs[0].path is not Path.SHAPED:
+        results.append(_hard(pairs))
     if pairs[0].path is Path.CROSS or all(pair.null is None for pair in pairs):
         firsts = [pair.near_first for pair in pairs]
         results.append(_mean(pairs, "absolute", absolute_scores(pairs), firsts, level, fewest))
@@ -113,7 +115,7 @@ def _mean(
 
 
 def _sparse(pairs: Sequence[Pair]) -> Result:
-    loud = 2 * gate_of(pairs)
+    loud = 2 * GATE[Path.CROSS] if pairs[0].path is Path.SHAPED else 2 * gate_of(pairs)
     judged = [pair for pair in pairs if pair.null is not None]
     values = scores(judged)
     found = {

@@ -43,6 +43,7 @@ HEALTHY = (
     Shot(arm="returned", number=0, cached=0),
     Shot(arm="refilled", number=0, cached=CACHED),
 )
+STEPPED = Shot(arm="stepped", number=0, cached=0)
 Change = Callable[[int, Shot], Shot]
 
 
@@ -134,6 +135,8 @@ def _positions(prompt: str, shot: Shot) -> tuple[TokenLogprob, ...]:
         order = np.argsort(-values, kind="stable")[:20]
         top = tuple((TOKENS[i], float(values[i])) for i in order)
         found.append(TokenLogprob(token=top[0][0], logprob=top[0][1], top=top))
+    if shot.arm == "stepped":
+        return (TokenLogprob(token="!", logprob=0.0, top=()), *found)
     return tuple(found)
 
 

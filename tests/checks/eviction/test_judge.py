@@ -6,9 +6,9 @@ import pytest
 
 from harness.checks.eviction.judge import judge
 from harness.checks.history import Capabilities
-from harness.checks.verdict import Status
+from harness.checks.verdict import Status, Verdict
 from harness.records import CounterSample
-from tests.checks.eviction.histories import HEALTHY, Shot, both, history, shifted
+from tests.checks.eviction.histories import HEALTHY, STEPPED, Shot, both, history, shifted
 
 HITS = ("hit", "cotraffic-hit", "refilled")
 ALL_HITS = (*HITS, "far")
@@ -91,6 +91,56 @@ def test_the_same_offset_fails_where_cold_runs_end_in_the_same_shape() -> None:
     spoilt = shifted(HITS, 0.25, seed="kernel")
     verdict = judge(history(change=spoilt, fresh=64, labels=lambda index: {"aligned": True}))
     assert verdict.status is Status.FAIL
+
+
+def small_fault(shots: tuple[Shot, ...], arms: tuple[str, ...]) -> Verdict:
+    """A difference of 0.1 nats of some arms, on short tails only as far as the plan has long ones."""
+    spoilt = shifted(arms, 0.1, seed="layer")
+
+    def fresh(index: int, shot: Shot) -> Shot:
+        return spoilt(index, shot) if index % 2 == 0 else shot
+
+    return judge(history(change=spoilt, fresh=64, fresh_change=fresh, shots=shots, labels=lambda _: {"stepped": True}))
+
+
+def test_a_cold_answer_of_the_hits_shape_shows_what_the_others_leave_open() -> None:
+    assert small_fault(HEALTHY, HITS).status is Status.PASS
+    found = small_fault((STEPPED, *HEALTHY), HITS)
+    assert found.status is Status.FAIL
+    assert "hit/cold, same shape" in found.reason
+
+
+def test_an_offset_that_a_cold_answer_of_the_hits_shape_has_too_is_forgiven() -> None:
+    assert small_fault((STEPPED, *HEALTHY), ("stepped", *HITS)).status is Status.PASS
+
+
+def test_an_offset_of_hits_near_and_far_is_forgiven_beside_a_cold_answer_of_their_shape() -> None:
+    verdict = judge(
+        history(
+            change=shifted(ALL_HITS, 0.1, seed="offset"),
+            shots=(STEPPED, *HEALTHY),
+            labels=lambda _: {"stepped": True},
+        )
+    )
+    assert verdict.status is Status.PASS
+
+
+def test_a_cold_answer_of_the_hits_shape_makes_a_pass_see_more() -> None:
+    verdict = judge(history(shots=(STEPPED, *HEALTHY), labels=lambda _: {"stepped": True}))
+    assert verdict.status is Status.PASS
+    blind = verdict.details["blind_nats"]
+    assert isinstance(blind, float)
+    assert blind <= 0.1
+
+
+def test_a_refill_by_decoding_is_judged_against_cold_answers_alone() -> None:
+    decoded = Shot(arm="refilled-decode", number=0, cached=704)
+    shots = (STEPPED, *HEALTHY, decoded)
+    small = judge(history(change=shifted(("refilled-decode",), 0.04), shots=shots, labels=lambda _: {"stepped": True}))
+    assert small.status is Status.PASS
+    gross = judge(history(change=shifted(("refilled-decode",), 1.0), shots=shots, fresh=64))
+    assert gross.status is Status.FAIL
+    assert "refilled-decode/cold" in gross.reason
 
 
 def test_a_lost_memory_fails_although_the_far_resume_lost_it_too() -> None:
