@@ -1,4 +1,7 @@
-"""Tests and bounds on small samples; every p-value is one-sided unless it says otherwise."""
+"""Tests and bounds on small samples; every p-value is one-sided unless it says otherwise.
+
+scipy is imported where it is needed: it takes longer to load than everything else.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from scipy import stats
 
 SD_FLOOR = 0.3
 
@@ -16,6 +18,8 @@ def t_greater(values: Sequence[float], bound: float, sd_floor: float = SD_FLOOR)
 
     1.0 for fewer than two values.
     """
+    from scipy import stats
+
     count = len(values)
     if count < 2:
         return 1.0
@@ -35,6 +39,8 @@ def holm(p_values: Mapping[str, float], level: float) -> frozenset[str]:
 
 def fisher_greater(hits: int, of: int, null_hits: int, null_of: int) -> float:
     """Fisher's exact p-value that hits / of exceeds null_hits / null_of by chance; 1.0 for an empty side."""
+    from scipy import stats
+
     if of == 0 or null_of == 0:
         return 1.0
     table = [[hits, of - hits], [null_hits, null_of - null_hits]]
@@ -43,6 +49,8 @@ def fisher_greater(hits: int, of: int, null_hits: int, null_of: int) -> float:
 
 def rate_upper_bound(hits: int, of: int, confidence: float = 0.95) -> float:
     """Clopper and Pearson's upper bound of a rate; 1.0 without trials."""
+    from scipy import stats
+
     if hits >= of:
         return 1.0
     return float(stats.beta.ppf(confidence, hits + 1, of - hits))
@@ -54,6 +62,8 @@ def hazard_ratio_greater(events: int, exposure: float, null_events: int, null_ex
     Given all events, those of the arm are binomial with p = ratio * T1 / (T0 + ratio * T1) at most. 1.0 if there are
     none, or nothing was exposed.
     """
+    from scipy import stats
+
     if events == 0 or exposure <= 0 or null_exposure <= 0:
         return 1.0
     share = ratio * exposure / (null_exposure + ratio * exposure)
@@ -62,9 +72,13 @@ def hazard_ratio_greater(events: int, exposure: float, null_events: int, null_ex
 
 def discordant_greater(worse: int, better: int) -> float:
     """McNemar's exact one-sided p-value: `worse` of the discordant pairs lost something, `better` gained it."""
+    from scipy import stats
+
     return float(stats.binom.sf(worse - 1, worse + better, 0.5)) if worse else 1.0
 
 
 def t_quantile(probability: float, count: int) -> float:
     """Quantile of Student's t for a mean of `count` values."""
+    from scipy import stats
+
     return float(stats.t.ppf(probability, max(1, count - 1)))

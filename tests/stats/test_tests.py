@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -68,3 +70,9 @@ def test_fourteen_one_way_discordant_pairs_are_needed_at_one_in_ten_thousand() -
 def test_quantile_of_t() -> None:
     assert t_quantile(0.99, 32) == pytest.approx(float(stats.t.ppf(0.99, 31)))
     assert math.isfinite(t_quantile(0.99, 0))
+
+
+def test_the_checks_are_listed_without_loading_scipy() -> None:
+    """It takes longer than everything else that `check --help` needs."""
+    code = "import sys, harness.checks.registry; sys.exit(any(name.split('.')[0] == 'scipy' for name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
