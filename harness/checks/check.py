@@ -65,6 +65,7 @@ class Check:
     many it wants. imagine: the answer of a healthy server to a request, good enough to foresee the cost of the plan.
     repeats_baseline: against a baseline it asks the very prompts of that run. compares_other: its first round is asked
     of a second server too, where one is named. route: the only one it can ask on ("chat"), None for either.
+    width: the concurrency where it depends on the budget.
     """
 
     name: str
@@ -77,3 +78,8 @@ class Check:
     repeats_baseline: bool = False
     compares_other: bool = False
     route: str | None = None
+    width: Callable[[CheckBudget], int] | None = None
+
+    def concurrency_at(self, budget: CheckBudget) -> int:
+        """Most requests in flight."""
+        return self.concurrency if self.width is None else self.width(budget)

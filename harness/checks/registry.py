@@ -8,6 +8,7 @@ from harness.checks.eviction.check import EVICTION
 from harness.checks.heartbeat.check import HEARTBEAT
 from harness.checks.isolation.check import ISOLATION
 from harness.checks.mtp.check import MTP
+from harness.checks.overload.check import OVERLOAD
 from harness.checks.recall.check import RECALL
 from harness.checks.spec_parity.check import SPEC_PARITY
 from harness.checks.stream.check import STREAM
@@ -20,6 +21,7 @@ CHECKS: dict[str, Check] = {
         HEARTBEAT,
         ISOLATION,
         MTP,
+        OVERLOAD,
         RECALL,
         SPEC_PARITY,
         STREAM,

@@ -81,7 +81,7 @@ async def run_check(
     for index in range(MOST_ROUNDS):
         left = tokens_left(setting.budget, run)
         request = plan_request(setting, known, index, follow_up, left)
-        spec = replace(_cell(setting, check.name, index, left, clock), concurrency=check.concurrency)
+        spec = replace(_cell(setting, check.name, index, left, clock), concurrency=check.concurrency_at(setting.budget))
         parent = None if follow_up is None else f"{check.name}: {follow_up.why}"
         if not run.is_finished(spec.cell):  # a resumed run keeps what was asked
             await run_round(run, spec, check.plan(request), client, clock, progress, parent_verdict=parent)
@@ -98,7 +98,7 @@ async def ask_elsewhere(
     """Ask another server what this one's first round will be compared with; recorded as "<check>-other-r0"."""
     left = tokens_left(setting.budget, run)
     request = replace(plan_request(setting, load_capabilities(run), tokens_left=left), elsewhere=True)
-    spec = replace(_cell(setting, other_name(check.name), 0, left, clock), concurrency=check.concurrency)
+    spec = replace(_cell(setting, other_name(check.name), 0, left, clock), concurrency=check.concurrency_at(setting.budget))
     if not run.is_finished(spec.cell):
         await run_round(run, spec, check.plan(request), client, clock, progress)
 
