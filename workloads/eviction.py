@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from workloads.eviction_probes import probe_waves, shape_seen
 from workloads.eviction_requests import Requests
-from workloads.eviction_shape import PROBES, EvictionOptions, Shape, Subject, shape_prompt, shape_sentinel
-from workloads.granularity import fit
+from workloads.eviction_shape import EvictionOptions, Shape, Subject, shape_prompt, shape_sentinel
 from workloads.material import Material
 from workloads.phases import Past
 from workloads.plan import Ask, Flush, Marker, Observation
@@ -29,7 +29,6 @@ from workloads.waves import Phase, Wave, Waves
 
 NAME = "eviction"
 VERSION = 2
-SIGHTINGS = 3
 AT_ONCE = 4
 FLOOD_STEPS = 5
 
@@ -82,15 +81,7 @@ class _Asking:
 
     def probes(self, past: Past) -> tuple[Wave, ...]:
         """A few lengths, each until it is a hit."""
-        return tuple(
-            (
-                self._requests.plain(
-                    self._probe(number), "probe", self._probe_tokens(number), output_tokens=1, sighting=sighting
-                ),
-            )
-            for number in range(len(PROBES))
-            for sighting in range(SIGHTINGS)
-        )
+        return probe_waves(self._requests, self._options)
 
     def in_cycle(self, cycle: int, part: _Part) -> Phase:
         """A part of the plan for the prompts of one cycle; nothing if hits were never seen."""
@@ -206,30 +197,13 @@ class _Asking:
 
     def shape(self, past: Past) -> Shape | None:
         """Where hits resume; None if no prompt was ever a hit."""
-        last = [past.seen.get(f"{self._probe(number)}/probe/{SIGHTINGS - 1}") for number in range(len(PROBES))]
-        seen = [(number, one) for number, one in enumerate(last) if one is not None and one.prompt_tokens is not None]
-        points = [(one.prompt_tokens, one.cached_tokens) for _, one in seen if one.cached_tokens is not None]
-        rule = fit([(length, cached) for length, cached in points if length is not None])
-        if rule is None:
-            return None
-        overheads = sorted(
-            one.prompt_tokens - self._probe_tokens(number) for number, one in seen if one.prompt_tokens is not None
-        )
-        second = [past.cached(f"{self._probe(number)}/probe/1") for number in range(len(PROBES))]
-        early = any(cached is not None and cached > 0 for cached in second)
-        return Shape(rule=rule, overhead=overheads[len(overheads) // 2], sightings=1 if early else 2)
+        return shape_seen(self._options, past)
 
     # -- prompts
 
     def _sentinel(self, cycle: int, number: int, step: int, shape: Shape) -> Subject:
         name = f"{self._options.name}/s{cycle}.{number}.{step}"
         return shape_sentinel(self._options, name, shape, exact=self._material.exact)
-
-    def _probe(self, number: int) -> str:
-        return f"{self._options.name}/probe{number}"
-
-    def _probe_tokens(self, number: int) -> int:
-        return int(self._options.longest_tokens * PROBES[number])
 
     def _members(self, cycle: int) -> range:
         return range(cycle, self._options.prompts, self._options.cycles)
