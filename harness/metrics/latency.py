@@ -6,6 +6,8 @@ when the request was due and so includes the harness's and the connection's own 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -72,10 +74,22 @@ def latency_metrics(cell: MeasuredCell) -> tuple[Metric, ...]:
         values = [value for each in cell.completed if (value := latency(each)) is not None]
         metrics += distribution(f"{name}_ms", "ms", values, percentiles)
     note = _missing_times_note(cell)
-    for name, gaps in {"itl": itl_ms, "inter_event": inter_event_ms}.items():
-        all_gaps = np.concatenate([NO_VALUES_MS, *(gaps(each) for each in cell.completed)])
-        metrics += distribution(f"{name}_ms", "ms", all_gaps, percentiles, note)
+    inter_event = all_inter_event_ms(cell.completed)
+    one_each = all(each.complete.event_tokens is None for each in cell.completed)
+    itl = inter_event if one_each else np.concatenate([NO_VALUES_MS, *map(itl_ms, cell.completed)])
+    metrics += distribution("itl_ms", "ms", itl, percentiles, note)
+    metrics += distribution("inter_event_ms", "ms", inter_event, percentiles, note)
     return tuple(metrics)
+
+
+def all_inter_event_ms(records: Sequence[Record]) -> npt.NDArray[np.float64]:
+    """`inter_event_ms` of many requests one after another, taken in one go."""
+    times_ns = [each.event_times_ns for each in records if each.event_times_ns is not None and len(each.event_times_ns)]
+    if not times_ns:
+        return NO_VALUES_MS
+    gaps_ms = np.diff(np.concatenate(times_ns)) / NS_PER_MS
+    between = np.cumsum([len(each) for each in times_ns])[:-1] - 1
+    return np.delete(gaps_ms, between)
 
 
 def _between_ms(start_ns: int | None, end_ns: int | None) -> float | None:

@@ -55,8 +55,12 @@ def mser5(series: F64) -> int | None:
     return best * MSER_BATCH if settled else None
 
 
-def steady_window(cell: MeasuredCell) -> SteadyWindow:
-    """The part of a cell after its warming up and before its last requests have none beside them."""
+def steady_window(cell: MeasuredCell, events: tuple[F64, F64] | None = None) -> SteadyWindow:
+    """The part of a cell after its warming up and before its last requests have none beside them.
+
+    events: what `token_times` gives of the cell, where it is known already.
+    """
+    events = token_times(cell) if events is None else events
     span_s = cell.duration_s
     if span_s is None or not cell.completed or not span_s > 0:
         return SteadyWindow(start_s=None, end_s=None, why_none="nothing was measured")
@@ -65,12 +69,13 @@ def steady_window(cell: MeasuredCell) -> SteadyWindow:
         return SteadyWindow(start_s=None, end_s=None, why_none="no request began after the first answers had ended")
     bins = max(FEWEST_BINS, round(end_s))
     width_s = end_s / bins
-    cuts = [mser5(series) for series in (_token_series(cell, bins, width_s), _ttft_series(cell, bins, width_s))]
+    tokens = _token_series(events, bins, width_s)
+    cuts = [mser5(series) for series in (tokens, _ttft_series(cell, bins, width_s))]
     known = [cut for cut in cuts if cut is not None]
     if len(known) < len(cuts):
         return SteadyWindow(start_s=None, end_s=None, why_none="throughput or TTFT had not settled by half time")
     start_s = max(known) * width_s
-    if _changes_late(_token_series(cell, bins, width_s)[max(known) :]):
+    if _changes_late(tokens[max(known) :]):
         return SteadyWindow(start_s=None, end_s=None, why_none="throughput changed in the last part of the cell")
     if not _cached_share_is_flat(cell, start_s, end_s):
         return SteadyWindow(start_s=None, end_s=None, why_none="the cached share was still changing")
@@ -79,12 +84,12 @@ def steady_window(cell: MeasuredCell) -> SteadyWindow:
 
 def steady_metrics(cell: MeasuredCell) -> tuple[Metric, ...]:
     """Output tokens stamped inside the steady window / its length, and the window; None, saying why, without one."""
-    window = steady_window(cell)
+    times_s, tokens = token_times(cell)
+    window = steady_window(cell, (times_s, tokens))
     names = {"steady_output_throughput": "tokens/s", "steady_start": "s", "steady_end": "s"}
     start_s, end_s = window.start_s, window.end_s
     if start_s is None or end_s is None:
         return tuple(Metric(name=n, unit=u, value=None, count=0, note=window.why_none) for n, u in names.items())
-    times_s, tokens = token_times(cell)
     inside = (times_s >= start_s) & (times_s < end_s)
     values = (float(tokens[inside].sum()) / (end_s - start_s), start_s, end_s)
     return tuple(
@@ -95,11 +100,12 @@ def steady_metrics(cell: MeasuredCell) -> tuple[Metric, ...]:
 
 def token_times(cell: MeasuredCell) -> tuple[F64, F64]:
     """Seconds from the first planned request, and tokens, of every event of the completed requests that kept times."""
-    origin_ns = _origin_ns(cell)
     timed = [(each, each.event_times_ns) for each in cell.completed if each.event_times_ns is not None]
     if not timed:
         return np.empty(0), np.empty(0)
-    times = np.concatenate([(at_ns - origin_ns) / NS_PER_S for _, at_ns in timed])
+    times = (np.concatenate([at_ns for _, at_ns in timed]) - _origin_ns(cell)) / NS_PER_S
+    if all(each.complete.event_tokens is None for each, _ in timed):
+        return times, np.ones(len(times))
     tokens = [
         np.ones(len(at_ns)) if (counts := each.complete.event_tokens) is None else np.asarray(counts, dtype=np.float64)
         for each, at_ns in timed
@@ -117,8 +123,8 @@ def _filled_until_s(cell: MeasuredCell, span_s: float) -> float:
     return min(span_s, (last_ns - _origin_ns(cell)) / NS_PER_S)
 
 
-def _token_series(cell: MeasuredCell, bins: int, width_s: float) -> F64:
-    times_s, tokens = token_times(cell)
+def _token_series(events: tuple[F64, F64], bins: int, width_s: float) -> F64:
+    times_s, tokens = events
     counts, _ = np.histogram(times_s, bins=bins, range=(0, bins * width_s), weights=tokens)
     return counts.astype(np.float64)
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from workloads.plan import Json
 
+_ACCOUNTS = frozenset({"metrics", "timings", "sglext", "meta_info"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drafts:
@@ -38,6 +40,8 @@ def drafts_of(extra: Mapping[str, Json], completion_tokens: int | None) -> Draft
     from its prompt and one from each step beside the accepted drafts. SGLang: `sglext.spec_tokens_details`, or
     `meta_info` of its own route.
     """
+    if not extra.keys() & _ACCOUNTS:
+        return None
     found = _vllm(_under(extra, "metrics", "speculative_decoding"))
     if found is None:
         found = _llama_cpp(_under(extra, "timings"), completion_tokens)

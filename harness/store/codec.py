@@ -59,20 +59,21 @@ def decode(kind: type[T], value: object, unread: Unread) -> T:
 
     Raises NotReadable when a field that has no default and may not be None is missing or of another type.
     """
-    if not isinstance(value, Mapping):
+    if type(value) is not dict:
         raise NotReadable(f"{kind.__name__}: an object was expected, got {type(value).__name__}")
     readers, optional = _field_readers(typing.cast(Hashable, kind))
     known: dict[str, object] = {}
-    for name, item in value.items():
-        if name not in readers:
-            unread[f"{kind.__name__}.{name}"] += 1
-            continue
-        try:
-            known[name] = readers[name](item, unread)
-        except (TypeError, ValueError) as error:
-            raise NotReadable(f"{kind.__name__}.{name}: {error}") from error
-    for name in optional:
-        known.setdefault(name, None)
+    name = ""
+    try:
+        for name, item in value.items():
+            if (read := readers.get(name)) is not None:
+                known[name] = read(item, unread)
+            else:
+                unread[f"{kind.__name__}.{name}"] += 1
+    except (TypeError, ValueError) as error:
+        raise NotReadable(f"{kind.__name__}.{name}: {error}") from error
+    for missing in optional:
+        known.setdefault(missing, None)
     try:
         return kind(**known)
     except (TypeError, ValueError) as error:
@@ -132,7 +133,7 @@ def _reader(hint: object) -> Reader:
     if origin is not None and issubclass(origin, Mapping):
         return _mapping_reader(_reader(inner[1]))
     if isinstance(hint, type) and issubclass(hint, Enum):
-        return lambda value, unread: hint(value)
+        return _enum_reader(hint)
     if isinstance(hint, type) and is_dataclass(hint):
         return lambda value, unread: decode(hint, value, unread)
     raise TypeError(f"no reader for a field of type {hint}")
@@ -141,9 +142,23 @@ def _reader(hint: object) -> Reader:
 def _union_reader(inner: tuple[object, ...]) -> Reader:
     others = [each for each in inner if each is not type(None)]
     if len(others) != 1 or len(others) == len(inner):
-        return lambda value, unread: value
+        return _as_it_is
     read = _reader(others[0])
     return lambda value, unread: None if value is None else read(value, unread)
+
+
+def _as_it_is(value: object, unread: Unread) -> object:
+    return value
+
+
+def _enum_reader(kind: type[Enum]) -> Reader:
+    members = {member.value: member for member in kind}
+
+    def read_member(value: object, unread: Unread) -> object:
+        member = members.get(value)
+        return kind(value) if member is None else member
+
+    return read_member
 
 
 def _tuple_reader(read: Reader) -> Reader:
@@ -157,15 +172,15 @@ def _tuple_reader(read: Reader) -> Reader:
 
 def _mapping_reader(read: Reader) -> Reader:
     def read_mapping(value: object, unread: Unread) -> object:
-        if not isinstance(value, Mapping):
+        if type(value) is not dict:
             raise TypeError(f"an object was expected, got {type(value).__name__}")
-        return {key: read(item, unread) for key, item in value.items()}
+        return value if read is _as_it_is else {key: read(item, unread) for key, item in value.items()}
 
     return read_mapping
 
 
 def _read_int(value: object, unread: Unread) -> object:
-    if isinstance(value, bool) or not isinstance(value, int):
+    if type(value) is not int:
         raise TypeError(f"a whole number was expected, got {value!r}")
     return value
 
@@ -180,7 +195,7 @@ def _read_float(value: object, unread: Unread) -> object:
 
 def _read_exact(kind: type) -> Reader:
     def read(value: object, unread: Unread) -> object:
-        if not isinstance(value, kind):
+        if type(value) is not kind:
             raise TypeError(f"{kind.__name__} was expected, got {value!r}")
         return value
 

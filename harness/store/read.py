@@ -25,7 +25,7 @@ from harness.store import layout
 from harness.store.codec import NotReadable, Unread, decode
 from harness.store.errors import StoreError
 from harness.store.folder import RunFolder
-from harness.store.sidecar import decode_times
+from harness.store.sidecar import Segment, decode_segments
 
 NO_ANSWER = "the harness ended before it wrote an answer down"
 
@@ -140,7 +140,8 @@ def _take_complete(lines: _Lines, values: dict[str, object]) -> None:
         raise TypeError("wide_deltas_us is not an array")
     complete = decode(Complete, values, lines.unread)
     lines.completes.setdefault(complete.request_id, complete)
-    lines.wide_deltas[complete.request_id] = [(int(index), int(delta_us)) for index, delta_us in wide]
+    if wide:
+        lines.wide_deltas[complete.request_id] = [(int(index), int(delta_us)) for index, delta_us in wide]
 
 
 def _take_counters(lines: _Lines, values: dict[str, object]) -> None:
@@ -193,6 +194,7 @@ def _read_sidecar(path: Path) -> npt.NDArray[np.uint32]:
 def _join(lines: _Lines, sidecar_us: npt.NDArray[np.uint32]) -> tuple[tuple[Record, ...], int]:
     records = []
     lost = 0
+    all_times = _all_times(lines, sidecar_us)
     for request_id, invoke in lines.invokes.items():
         if invoke.step != "ask":
             continue
@@ -201,7 +203,7 @@ def _join(lines: _Lines, sidecar_us: npt.NDArray[np.uint32]) -> tuple[tuple[Reco
         if complete is None:
             complete = _unanswered(request_id)
         elif complete.times_offset is not None:
-            times_ns = _times(complete, lines.wide_deltas[request_id], sidecar_us)
+            times_ns = all_times.get(request_id)
             lost += times_ns is None
         records.append(Record(invoke=invoke, complete=complete, event_times_ns=times_ns))
     return tuple(records), lost
@@ -212,12 +214,13 @@ def _unanswered(request_id: str) -> Complete:
     return Complete(request_id=request_id, outcome=Outcome.UNKNOWN, error=error)
 
 
-def _times(
-    complete: Complete, wide_deltas: Sequence[tuple[int, int]], sidecar_us: npt.NDArray[np.uint32]
-) -> npt.NDArray[np.int64] | None:
-    if complete.times_offset is None or complete.sent_ns is None:
-        return None
-    deltas_us = sidecar_us[complete.times_offset : complete.times_offset + complete.event_count]
-    if len(deltas_us) < complete.event_count:
-        return None
-    return decode_times(complete.sent_ns, deltas_us, wide_deltas)
+def _all_times(lines: _Lines, sidecar_us: npt.NDArray[np.uint32]) -> dict[str, npt.NDArray[np.int64] | None]:
+    """Event times of every request that has some, by request id; None for those the file lacks."""
+    timed = {
+        name: Segment(
+            offset=each.times_offset, count=each.event_count, sent_ns=each.sent_ns, wide=lines.wide_deltas.get(name, ())
+        )
+        for name, each in lines.completes.items()
+        if each.times_offset is not None and each.sent_ns is not None
+    }
+    return dict(zip(timed, decode_segments(sidecar_us, list(timed.values())), strict=True))

@@ -8,6 +8,8 @@ fit (a gap of 71.6 minutes or more, or a step back) is stored as WIDE and kept b
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -37,3 +39,56 @@ def decode_times(
     for index, delta_us in wide_deltas:
         whole_us[index] = delta_us
     return sent_ns + np.cumsum(whole_us) * NS_PER_US
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """What belongs to one request: `count` deltas from `offset` on; wide as `encode_times` gives it."""
+
+    offset: int
+    count: int
+    sent_ns: int
+    wide: Sequence[tuple[int, int]] = ()
+
+    @property
+    def end(self) -> int:
+        """The offset after its last delta."""
+        return self.offset + self.count
+
+
+def decode_segments(
+    deltas_us: npt.NDArray[np.uint32], segments: Sequence[Segment]
+) -> list[npt.NDArray[np.int64] | None]:
+    """As `decode_times`, for each segment; None for one that the file does not hold whole.
+
+    All times are views of one array, made by one running sum over the file: a million requests cost what one does.
+    """
+    held = sorted(
+        (each for each in segments if each.count and each.end <= len(deltas_us)), key=lambda each: each.offset
+    )
+    if any(left.end > right.offset for left, right in pairwise(held)):
+        return [_one(deltas_us, each) for each in segments]
+    times_ns = _running_sum(deltas_us, held)
+    return [times_ns[each.offset : each.end] if each.end <= len(times_ns) else None for each in segments]
+
+
+def _one(deltas_us: npt.NDArray[np.uint32], segment: Segment) -> npt.NDArray[np.int64] | None:
+    if segment.end > len(deltas_us):
+        return None
+    return decode_times(segment.sent_ns, deltas_us[segment.offset : segment.end], segment.wide)
+
+
+def _running_sum(deltas_us: npt.NDArray[np.uint32], held: Sequence[Segment]) -> npt.NDArray[np.int64]:
+    """Times of the whole file: at the first delta of each segment the sum jumps to the time it counts from."""
+    times_ns = deltas_us.astype(np.int64)
+    for each in held:
+        for index, delta_us in each.wide:
+            times_ns[each.offset + index] = delta_us
+    times_ns *= NS_PER_US
+    if held:
+        offsets = np.array([each.offset for each in held])
+        begins_ns = np.array([each.sent_ns for each in held])
+        ends_ns = begins_ns + np.add.reduceat(times_ns, offsets)
+        times_ns[offsets[0]] += begins_ns[0] - times_ns[: offsets[0]].sum()
+        times_ns[offsets[1:]] += begins_ns[1:] - ends_ns[:-1]
+    return np.cumsum(times_ns, out=times_ns)
