@@ -17,6 +17,7 @@ from harness.cli.running import run_async
 from harness.cli.sampling import read_sampling
 from harness.metrics import parse_goodput, parse_percentiles
 from workloads import WORKLOADS
+from workloads.registry import EXACT
 
 
 @click.command("duel")
@@ -41,6 +42,10 @@ from workloads import WORKLOADS
 @click.option(
     "--output-len", "--random-output-len", "output_tokens", type=int, default=None, help="Output tokens at most."
 )
+@click.option(
+    "--exact-lengths", is_flag=True,
+    help=f"{', '.join(EXACT)}: prompts of exactly the asked length by side A's own count.",
+)  # fmt: skip
 @click.option("--turns", type=int, default=None, help="agent: turns of each session within a cell.")
 @click.option("--think-time", "think_time_s", type=float, default=0.0, help="agent: median seconds before a turn.")
 @click.option("--ignore-eos", is_flag=True, help="Send ignore_eos, so that every answer has its full length.")
@@ -107,5 +112,6 @@ def _plan(given: Mapping[str, object]) -> SweepOptions:
         "goodput": parse_goodput([str(each) for each in goodput]),
         "metric_percentiles": parse_percentiles(str(given["metric_percentiles"])),
     }
-    own = ("dataset_name", "num_prompts", "num_warmups", "seed", "cache", "output_tokens", "turns", "think_time_s")
+    own = ("dataset_name", "num_prompts", "num_warmups", "seed", "cache", "output_tokens", "turns", "think_time_s",
+           "exact_lengths")  # fmt: skip
     return SweepOptions.from_json({**{name: given[name] for name in own}, **checked})

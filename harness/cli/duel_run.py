@@ -17,9 +17,12 @@ from harness.cli.counting import Counting, by_server, by_tokenizer_file
 from harness.cli.disk import disk_trouble_is_a_message
 from harness.cli.duel_options import SideOptions
 from harness.cli.exits import Exit, NothingMeasured
+from harness.cli.making import PromptProgress
+from harness.cli.material import NO_MATERIAL, Material
 from harness.cli.options import SweepOptions
 from harness.cli.progress import CellProgress
 from harness.cli.provenance import clock_facts, host_facts, versions
+from harness.cli.sizing import sized
 from harness.cli.target import EndpointChoice, describe, identify, make_target, parse_access
 from harness.clock import MonotonicClock
 from harness.drive import CellSpec, cell_name, run_round
@@ -81,19 +84,23 @@ async def run_duel(request: DuelRequest) -> int:
         contender = await _identified(side)
         click.echo(f"{side.letter}: {contender.target.base.root}, model {contender.info.model}", err=True)
         contenders.append(contender)
-    bouts = planned(request, contenders[0].counting)
-    click.echo(_cost(request, bouts, contenders[0].counting), err=not request.dry_run)
+    first = contenders[0]
     if request.dry_run:
+        click.echo(_cost(request, planned(request, first.counting), first.counting))
         return Exit.PASS
-    _warn_of_length(bouts, contenders)
+    material = Material(progress=PromptProgress())
+    bouts = [] if request.plan.exact_lengths else _announced(request, contenders, material)
     duel_id = secrets.token_hex(4)
     with disk_trouble_is_a_message(), contextlib.ExitStack() as stack:
         runs = [
             stack.enter_context(
-                RunFolder.create(request.result_dir, _run_info(request, contender, duel_id, contenders[0].counting))
+                RunFolder.create(request.result_dir, _run_info(request, contender, duel_id, first.counting))
             )
             for contender in contenders
         ]
+        if request.plan.exact_lengths:
+            sizing = await sized(runs[0], request.plan, first.counting, first.target, CLOCK, text_only=True)
+            bouts = _announced(request, contenders, replace(material, sizing=sizing))
         await _fight(request, bouts, contenders, runs)
         return _conclude(request, runs)
 
@@ -124,13 +131,22 @@ async def _identified(side: SideOptions) -> Contender:
     )
 
 
-def planned(request: DuelRequest, counting: Counting) -> list[Bout]:
+def _announced(request: DuelRequest, contenders: Sequence[Contender], material: Material) -> list[Bout]:
+    """The points, with their cost and what is doubtful about them told."""
+    counting = contenders[0].counting
+    bouts = planned(request, counting, material)
+    click.echo(_cost(request, bouts, counting), err=True)
+    _warn_of_length(bouts, contenders)
+    return bouts
+
+
+def planned(request: DuelRequest, counting: Counting, material: Material = NO_MATERIAL) -> list[Bout]:
     """The points in their order: longest prompts first, so that a missing cache or a short context shows at once."""
     lengths: Sequence[int | None] = sorted(request.contexts, reverse=True) if request.contexts else [None]
     bouts = []
     for length in lengths:
         options = request.plan if length is None else replace(request.plan, input_tokens=length)
-        plan = plan_sweep(options, counting)
+        plan = plan_sweep(options, counting, material)
         for spec in plan.cells:
             bouts.append(Bout(generator=plan.generator, spec=replace(spec, context_tokens=length), cost=plan.cost))
     return bouts
@@ -142,13 +158,15 @@ def order_of(rounds: int) -> list[tuple[int, int]]:
 
 
 def _cost(request: DuelRequest, bouts: Sequence[Bout], counting: Counting) -> str:
-    about = "" if counting.exact else "about "
+    exact = request.plan.exact_lengths and not request.dry_run
+    about = "" if counting.exact or exact else "about "
+    source = "side A's own count, exactly" if exact else counting.source
     cells = 2 * request.rounds
     requests = cells * sum(bout.cost.requests + bout.cost.warmup_requests for bout in bouts)
     tokens = cells * sum(bout.cost.prompt_tokens + bout.cost.output_tokens for bout in bouts)
     return (
         f"cost: {len(bouts)} points x {cells} cells (A B B A), {requests:,} requests, {about}{tokens:,} tokens in all,"
-        f" half of them each\n      lengths by {counting.source}"
+        f" half of them each\n      lengths by {source}"
     )
 
 

@@ -74,13 +74,15 @@ async def find_sizing(
     count: CountTokens | None,
     seed: int,
     nonce: bool,
+    text_only: bool = False,
 ) -> Sizing:
     """Measure how the server counts; a run that has the cell already is read instead of asked.
 
-    count: an exact tokenizer, None if there is none. nonce: whether prompts get one. Raises NotExact.
+    count: an exact tokenizer, None if there is none. nonce: whether prompts get one. text_only: no token ids, because
+    another model is asked the same. Raises NotExact.
     """
     chat = client.target.endpoint_type == "chat"
-    known = await _known(client, count, chat=chat)
+    known = await _known(client, count, ids=not chat and not text_only)
     probes = dict(_probes(known, chat=chat))
     if not run.is_finished(LENGTHS):
         spec = CellSpec(
@@ -95,7 +97,7 @@ async def find_sizing(
     )
 
 
-async def _known(client: JsonSource, count: CountTokens | None, *, chat: bool) -> _Known:
+async def _known(client: JsonSource, count: CountTokens | None, *, ids: bool) -> _Known:
     pieces = candidate_pieces()
     pool: PiecePool | None = None
     if count is not None:
@@ -104,7 +106,7 @@ async def _known(client: JsonSource, count: CountTokens | None, *, chat: bool) -
         counts = [await server_count(piece) for piece in pieces]
         pool = _pool(pieces, counts)
     token_ids: tuple[int, ...] = ()
-    if not chat and pool is not None:
+    if ids and pool is not None:
         found = await tokenize(client, pool.text(seeded("ids"), IDS_TEXT_TOKENS))
         token_ids = found if found is not None else ()
     return _Known(pool=pool, token_ids=token_ids)

@@ -19,6 +19,7 @@ from harness.store import RunFolder, read_cell
 from tests.e2e.commands import clean_environment, engine, run_ling_bench
 from tests.servers.llama_server import start_llama_server
 from tests.servers.tiny_llama import write_tiny_llama
+from tests.servers.usage_only import usage_only_server
 
 HYBRID = ("--arch", "hybrid", "--model-name", "ling-mini")
 ATTENTION = ("--arch", "attention", "--model-name", "ling-mini-attention")
@@ -48,6 +49,18 @@ def small_duel(embedded: tuple[str, str], tmp_path_factory: pytest.TempPathFacto
     folder = tmp_path_factory.mktemp("duel")
     size = ("--context", "512", "--concurrency", "1,4", "--num-prompts", "12", "--output-len", "8", "--ignore-eos")
     return folder, duel(folder, *embedded, *size, *PRESETS)
+
+
+@pytest.mark.slow
+def test_exact_lengths_are_those_of_side_a(tmp_path: Path) -> None:
+    size = ("--context", "200,300", "--concurrency", "1", "--num-prompts", "4", "--output-len", "1", "--rounds", "1")
+    with usage_only_server() as url:
+        document = duel(tmp_path, url, url, "--dataset-name", "repeat", "--exact-lengths", "--anyway", *size)
+    for run in (run_of(document, index, tmp_path) for index in (0, 1)):
+        for plan in run.rounds():
+            usages = [record.complete.usage for record in read_cell(run, plan.cell).records]
+            sent = {usage.prompt_tokens for usage in usages if usage is not None}
+            assert plan.context_tokens is None or sent == {plan.context_tokens}
 
 
 def test_both_sides_are_asked_the_same_and_take_turns(small_duel: tuple[Path, dict[str, Any]]) -> None:
