@@ -12,6 +12,7 @@ import click
 
 from harness.cli.exits import Exit
 from harness.cli.memory_server import ask_server
+from harness.memory.deployment import Deployment
 from harness.memory.document import measured_document, model_document
 from harness.memory.fields import ConfigError
 from harness.memory.measured import Comparison, compare
@@ -19,6 +20,7 @@ from harness.memory.model import MemoryModel, read_model
 from harness.memory.node import GB, Node, NodeBudget, parse_node
 from harness.memory.presets import Preset, parse_preset
 from harness.memory.sequence import Engine, KvDtype, Setting, StateDtype, default_state_dtype
+from harness.report.deployments import deployment_names, load_deployment
 from harness.report.memory_table import Subject, measured_text, memory_text
 from workloads.plan import Json
 
@@ -189,12 +191,19 @@ def named_model(name: str) -> tuple[MemoryModel, Preset | None]:
     try:
         if path.is_file():
             return read_model(path.parent.resolve().name or name, _load_config(path)), None
+        if name in deployment_names():
+            name = _model_of(load_deployment(name))
         if name.lower() in preset_names():
             preset = load_preset(name.lower())
             return read_model(preset.name, preset.config), preset
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
     raise click.UsageError(f"{name} is neither a config.json nor a preset; presets: {', '.join(preset_names())}")
+
+
+def _model_of(deployment: Deployment) -> str:
+    """The model preset that a published deployment serves; its own name where none is said."""
+    return deployment.name if deployment.memory_preset is None else deployment.memory_preset
 
 
 def _load_config(path: Path) -> Mapping[str, Json]:

@@ -31,7 +31,9 @@ class SweepOptions:
     concurrency; burstiness likewise. in_flight_cap: most requests in flight under an open load. ramp: shape, end_per_s
     and seconds. dataset_path: a trace or dataset to send; dataset_format None means it is guessed. timed, speed: a
     trace's own times, sped up. mix: classes with name, workload, weight and sizes. num_runs: rounds of every cell.
-    auto: loads are searched for, up to auto_max. workers: processes that send, or "auto".
+    auto: loads are searched for, up to auto_max. workers: processes that send, or "auto". preset: the published
+    deployment whose sampling was taken. retries: how often a 429 is waited out. metrics_urls: pages of counters in
+    place of the server's own.
     """
 
     concurrency: tuple[int, ...]
@@ -75,6 +77,9 @@ class SweepOptions:
     auto: bool = False
     workers: str = "1"
     auto_max: float = 256
+    preset: str | None = None
+    retries: int = 0
+    metrics_urls: tuple[str, ...] = ()
     connect_timeout_s: float = 10.0
     first_byte_timeout_s: float = 600.0
     stall_timeout_s: float = 120.0
@@ -153,7 +158,7 @@ class SweepOptions:
     def from_json(cls, data: Mapping[str, object]) -> SweepOptions:
         """Read what `as_json` wrote; fields this version does not know are ignored, absent ones take their default."""
         known = {name: value for name, value in data.items() if name in cls.__slots__}
-        for name in ("concurrency", "metric_percentiles", "contexts", "request_rates", "mix"):
+        for name in ("concurrency", "metric_percentiles", "contexts", "request_rates", "mix", "metrics_urls"):
             value = known.get(name)
             if isinstance(value, Sequence):
                 known[name] = tuple(value)

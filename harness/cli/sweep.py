@@ -10,7 +10,9 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
+from harness.cli.manners import manners_options
 from harness.cli.options import CACHE_MODES, SweepOptions, parse_concurrency, parse_note
+from harness.cli.presets import PRESET_HELP, with_preset
 from harness.cli.running import run_async
 from harness.cli.sampling import read_sampling
 from harness.cli.sweep_run import SweepRequest, run_sweep
@@ -54,6 +56,7 @@ RESUME_OPTIONS = ("base_url", "api_key", "headers", "notes", "result_dir", "repo
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed asks the same.")
 @click.option("--cache", type=click.Choice(CACHE_MODES), default="cold", show_default=True, help=CACHE_HELP)
 @workload_options
+@click.option("--preset", default=None, metavar="NAME", help=PRESET_HELP)
 @click.option("--ignore-eos", is_flag=True, help="Send ignore_eos, so that every answer has its full length.")
 @click.option("--temperature", type=float, default=0.0, show_default=True)
 @click.option("--top-p", type=float, default=None)
@@ -69,6 +72,7 @@ RESUME_OPTIONS = ("base_url", "api_key", "headers", "notes", "result_dir", "repo
 @click.option("--first-byte-timeout", "first_byte_timeout_s", type=float, default=600.0, show_default=True)
 @click.option("--stall-timeout", "stall_timeout_s", type=float, default=120.0, show_default=True)
 @click.option("--request-timeout", "request_timeout_s", type=float, default=3600.0, show_default=True)
+@manners_options
 @click.option("--note", "notes", multiple=True, metavar="KEY=VALUE", help="Record what HTTP cannot show; repeatable.")
 @click.option("--result-dir", type=click.Path(path_type=Path, file_okay=False), default=Path("results"))
 @click.option("--report-dir", type=click.Path(path_type=Path, file_okay=False), default=Path("reports"))
@@ -115,6 +119,7 @@ def _refuse_plan_options(context: click.Context) -> None:
 
 
 def _options(context: click.Context, given: Mapping[str, object]) -> SweepOptions:
+    given = with_preset(given, lambda name: context.get_parameter_source(name) is ParameterSource.COMMANDLINE)
     checked: dict[str, object] = {
         **read_workload(given),
         **_levels(context, given),

@@ -20,6 +20,7 @@ from harness.cli.grid import cells_in_order, describe_grid, length_warnings, pla
 from harness.cli.making import PromptProgress
 from harness.cli.material import Material, load_material
 from harness.cli.options import SweepOptions
+from harness.cli.presets import tell_preset
 from harness.cli.progress import CellProgress
 from harness.cli.provenance import clock_facts, host_facts, versions
 from harness.cli.sending import sending
@@ -73,16 +74,17 @@ class SweepRequest:
 
 async def run_sweep(request: SweepRequest) -> int:
     """Carry a sweep out, from the first line on stderr to the last on stdout; returns the exit code."""
-    access = parse_access(request.api_key, request.headers)
     if request.resume is not None:
-        return await _resume(request, request.resume, access)
+        return await _resume(request, request.resume)
     assert request.options is not None
+    access = _access(request, request.options)
     options = request.options
     material = replace(load_material(options), progress=PromptProgress())
     if request.dry_run:
         return _dry_run(request, options, material)
     with announced(request.base_url, request.environment) as choice:
         target, info, counting = await _prepare(choice, access, options)
+        tell_preset(options.preset, options.sampling, info)
         later = options.exact_lengths or options.auto
         plans = () if later else _planned(options, counting, material, info)
         record = _run_info(request, options, info, counting)
@@ -113,7 +115,11 @@ def _planned(options: SweepOptions, counting: Counting, material: Material, info
     return plans
 
 
-async def _resume(request: SweepRequest, folder: Path, access: Access) -> int:
+def _access(request: SweepRequest, options: SweepOptions) -> Access:
+    return parse_access(request.api_key, request.headers, options.retries, options.metrics_urls)
+
+
+async def _resume(request: SweepRequest, folder: Path) -> int:
     """Complete a run: finished cells stay, the others are asked again under a new nonce."""
     with disk_trouble_is_a_message(), RunFolder.open(folder) as run:
         was = run.info.target
@@ -122,7 +128,7 @@ async def _resume(request: SweepRequest, folder: Path, access: Access) -> int:
             raise click.UsageError(f"{folder} is a search (--auto), which is not resumed; start a new one")
         base_url = request.base_url if request.base_url is not None or was.chosen_by == EMBEDDED else was.base_url
         with announced(base_url, {} if was.chosen_by == EMBEDDED else request.environment) as choice:
-            target, info, counting = await _prepare(choice, access, options)
+            target, info, counting = await _prepare(choice, _access(request, options), options)
             if (info.engine, info.model) != (was.engine, was.model):
                 raise click.UsageError(
                     f"{folder} was measured on {was.model} ({was.engine}), this is {info.model} ({info.engine})"

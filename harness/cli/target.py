@@ -15,8 +15,8 @@ from harness.endpoint.client import Client
 from harness.endpoint.discovery import Discovery, ServedModel, discover, pick_model
 from harness.endpoint.errors import EndpointError
 from harness.endpoint.secret import Secret
-from harness.endpoint.target import Target, Timeouts, parse_header
-from harness.endpoint.url import BaseUrl, normalise_base_url
+from harness.endpoint.target import METRICS_PATH, Target, Timeouts, parse_header
+from harness.endpoint.url import BaseUrl, counter_page, normalise_base_url
 from harness.records import TargetInfo
 
 EMBEDDED = "embedded"
@@ -32,19 +32,30 @@ class EndpointChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """What opens the door: never written anywhere."""
+    """How a server is reached: key and headers, which are never written anywhere, and what goes with them.
+
+    retries: how often a 429 is waited out. metrics_urls: pages of counters elsewhere; empty for the server's own.
+    """
 
     api_key: Secret | None = None
     headers: Mapping[str, Secret] = field(default_factory=dict)
+    retries: int = 0
+    metrics_urls: tuple[str, ...] = ()
 
 
-def parse_access(api_key: str | None, headers: Sequence[str]) -> Access:
-    """Collect the key and the extra headers; UsageError if one is malformed."""
+def parse_access(
+    api_key: str | None, headers: Sequence[str], retries: int = 0, metrics_urls: Sequence[str] = ()
+) -> Access:
+    """Collect the key, the extra headers and what goes with them; UsageError if one is malformed."""
     try:
         parsed = dict(parse_header(text) for text in headers)
     except ValueError as error:
         raise click.UsageError(f"--header: {error}") from None
-    return Access(api_key=Secret(api_key) if api_key else None, headers=parsed)
+    try:
+        pages = tuple(counter_page(url) for url in metrics_urls)
+    except ValueError as error:
+        raise click.UsageError(f"--metrics-url: {error}") from None
+    return Access(api_key=Secret(api_key) if api_key else None, headers=parsed, retries=retries, metrics_urls=pages)
 
 
 def settle(base_url: str | None, environment: Mapping[str, str]) -> EndpointChoice | None:
@@ -95,6 +106,8 @@ def make_target(choice: EndpointChoice, access: Access, model: str, endpoint_typ
         api_key=access.api_key,
         headers=access.headers,
         timeouts=timeouts,
+        rate_limit_retries=access.retries,
+        counter_pages=access.metrics_urls if access.metrics_urls else (METRICS_PATH,),
     )
 
 

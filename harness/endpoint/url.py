@@ -41,6 +41,14 @@ def normalise_base_url(text: str) -> BaseUrl:
     return BaseUrl(root=root, userinfo=Secret(unquote(userinfo)) if userinfo else None)
 
 
+def counter_page(text: str) -> str:
+    """The whole address of a page of counters, at /metrics where none is named; ValueError with a message otherwise."""
+    base = normalise_base_url(text)
+    if base.userinfo is not None:
+        raise ValueError("a page of counters is asked without a user and password")
+    return base.root if urlsplit(base.root).path else f"{base.root}/metrics"
+
+
 def _check_port(parts: SplitResult) -> None:
     try:
         port = parts.port

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.report import style
+from harness.report.deployments import published_tables
 from harness.report.derive import RunData, RunSummary, load_run, write_summary
 from harness.report.figures import Drawing, draw_all
 from harness.report.page import Picture, render_html, render_markdown
@@ -40,7 +41,8 @@ def build_report(runs: Sequence[Path], out_dir: Path, percentiles: Sequence[floa
     summaries = [each.summary for each in loaded]
     out_dir.mkdir(parents=True, exist_ok=True)
     measured = [each for each in loaded if _measured(each.summary)]
-    tables = run_tables([each.summary for each in measured]) if measured else ()
+    measured_summaries = [each.summary for each in measured]
+    tables = (*run_tables(measured_summaries), *published_tables(measured_summaries)) if measured else ()
     drawings = draw_all(measured) if measured else []
     figures = [path for drawing in drawings for path in write_figure(drawing, out_dir)]
     pictures = [picture_of(drawing, out_dir) for drawing in drawings]

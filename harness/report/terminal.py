@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.metrics import CellSummary
+from harness.report.deployments import published_tables
 from harness.report.derive import RunSummary
 from harness.report.tables import UNFINISHED_MARK, Table, cell_label, run_tables
 
 WIDTH = 118
-SHOWN = ("throughput", "speculation", "ttft_tpot", "itl_e2el", "lengths", "classes")
+SHOWN = ("throughput", "speculation", "ttft_tpot", "itl_e2el", "lengths", "classes", "published")
 GAP = "  "
 
 
@@ -17,7 +18,8 @@ def sweep_table(summary: RunSummary) -> str:
     """The target, a few tables with a row per load level, then failures and warnings, one a line."""
     target = summary.info.target
     blocks = [f"target  {target.base_url} ({target.chosen_by}), model {target.model}"]
-    blocks += [table_text(table) for table in run_tables([summary]) if table.slug in SHOWN]
+    tables = (*run_tables([summary]), *published_tables([summary]))
+    blocks += [table_text(table) for table in tables if table.slug in SHOWN]
     notes = [*failure_lines(summary.cells), *_warning_lines(summary)]
     if notes:
         blocks.append("\n".join(notes))
