@@ -3,7 +3,7 @@
     python benchmarks/eviction_live.py --runs 30 --engine "--noise bf16"
     python benchmarks/eviction_live.py --runs 50 --engine "--noise bf16 --hit-offset 0.03"
     python benchmarks/eviction_live.py --faults gross,medium --engine "--noise bf16"
-    python benchmarks/eviction_live.py --faults K11,K28 --flood-only --engine "--noise bf16 --cache-bytes 6000000"
+    python benchmarks/eviction_live.py --faults K11,K28 --without cold --engine "--noise bf16 --cache-bytes 6000000"
     python benchmarks/eviction_live.py --again RESULTS
 
 Each run has a fresh engine and, by its seed, fresh prompts. One line a run, then the counts. Its runs stay in RESULTS;
@@ -20,7 +20,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import PIPE, Popen
@@ -77,20 +77,20 @@ async def ask(trial: Trial, options: argparse.Namespace) -> tuple[Verdict | None
         argv=("check", options.check),
         environment={},
     )
-    with (
-        embedded_engine(trial.engine) as direct,
-        flood_only(direct) if options.flood_only else nullcontext(direct) as url,
-    ):
+    with embedded_engine(trial.engine) as direct, _lesser(direct, options.without) as url:
         choice = EndpointChoice(base=normalise_base_url(url), chosen_by=EMBEDDED)
         run, judgements = await carry_out(request, choice, Access(), silent=True)
     return judgements[0].verdict, run.path
 
 
 @contextmanager
-def flood_only(upstream: str) -> Iterator[str]:
-    """The server at `upstream` behind a proxy that knows no flush, salt or bypass."""
-    script = Path(__file__).with_name("flood_only.py")
-    with Popen([sys.executable, str(script), upstream], stdin=PIPE, stdout=PIPE) as proxy:
+def _lesser(upstream: str, without: str | None) -> Iterator[str]:
+    """The server at `upstream`, behind a proxy if it is to lack something."""
+    if without is None:
+        yield upstream
+        return
+    script = Path(__file__).with_name("lesser_server.py")
+    with Popen([sys.executable, str(script), upstream, "--without", without], stdin=PIPE, stdout=PIPE) as proxy:
         assert proxy.stdout is not None
         yield str(json.loads(proxy.stdout.readline())["listening"])
 
@@ -136,7 +136,7 @@ def main() -> None:
     parser.add_argument("--engine", default="--noise bf16", help="arguments of every engine")
     parser.add_argument("--faults", help="CODE, CODE:mode, gross or medium, by commas")
     parser.add_argument("--bare", action="store_true", help="without what selftest gives the engine of each fault")
-    parser.add_argument("--flood-only", action="store_true", help="no flush, no salt")
+    parser.add_argument("--without", choices=("cold", "logprobs"), help="cold: no flush, no salt")
     parser.add_argument("--check", default="eviction")
     parser.add_argument("--budget", default="normal")
     parser.add_argument("--first-seed", type=int, default=0)

@@ -56,6 +56,13 @@ def rate_upper_bound(hits: int, of: int, confidence: float = 0.95) -> float:
     return float(stats.beta.ppf(confidence, hits + 1, of - hits))
 
 
+def rate_seen(needed: int, of: int, power: float = 0.99) -> float:
+    """The smallest rate at which `needed` of `of` trials or more come true with probability `power`, or 1.0."""
+    from scipy import stats
+
+    return float(stats.beta.ppf(power, needed, of - needed + 1)) if 0 < needed <= of else 1.0
+
+
 def hazard_ratio_greater(events: int, exposure: float, null_events: int, null_exposure: float, ratio: float) -> float:
     """P-value against "events come at most `ratio` times as often per exposure as in the null".
 

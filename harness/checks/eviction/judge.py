@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 
@@ -115,7 +115,7 @@ def _judge_pairs(history: CheckHistory, pairs: Sequence[Pair], done: Exercise) -
             "returned_cold": done.returned_cold,
             "returned_warm": done.returned_warm,
             "sentinel_never_cold": done.never_cold,
-            "blind_nats": _finite(passing_effect(_alone(decision))),
+            "blind_nats": _finite(blind_alone(decision.smallest_effects)),
         },
     )
 
@@ -140,7 +140,7 @@ def _conclusion(
     if worst > LARGEST_BLIND_SPOT:
         reason = f"too noisy or too few prompts: blind below {worst:.2f} nats, {LARGEST_BLIND_SPOT} are allowed"
         return Status.INCONCLUSIVE, reason, None
-    alone = passing_effect(_alone(decision))
+    alone = blind_alone(decision.smallest_effects)
     same = [nats for name, nats in decision.smallest_effects.items() if "/cold" not in name]
     tight = f" ({max(same):.3f} where the path is the same)" if same else ""
     if worst > alone:
@@ -149,10 +149,13 @@ def _conclusion(
     return Status.PASS, f"no difference beyond noise; blind below {alone:.2f} nats{tight}; {how}", None
 
 
-def _alone(decision: Decision) -> dict[str, float]:
-    """Smallest effects of the arms that were asked while nothing else was; of all if there are no others."""
-    found = {name: nats for name, nats in decision.smallest_effects.items() if not name.startswith(TRAFFIC_HIT)}
-    return found if found else dict(decision.smallest_effects)
+def blind_alone(effects: Mapping[str, float]) -> float:
+    """Nats below which a pass is blind in what was asked while nothing else was; in everything if nothing was.
+
+    Infinity if nothing was measured.
+    """
+    alone = {name: nats for name, nats in effects.items() if not name.startswith(TRAFFIC_HIT)}
+    return passing_effect(alone if alone else effects)
 
 
 def _finite(nats: float) -> float | None:

@@ -20,7 +20,7 @@ from harness.checks.eviction.arms import (
     PromptArms,
     Shot,
 )
-from harness.stats.tests import discordant_greater, hazard_ratio_greater
+from harness.stats.tests import discordant_greater, hazard_ratio_greater, rate_seen
 
 RATIO = 3.0
 _DIGITS = re.compile(r"\d+")
@@ -29,9 +29,14 @@ _ARMS = (HIT, RETURNED, REFILLED, DECODED, AGAIN, SENTINEL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parting:
-    """How often the texts of one arm part from the cold one's, and after how much text, against its controls."""
+    """How often the texts of one arm part from the cold one's, and after how much text, against its controls.
+
+    answers: compared; length: characters of one of them that could be compared at most.
+    """
 
     arm: str
+    answers: int
+    length: float
     events: int
     exposure: int
     null_events: int
@@ -106,6 +111,8 @@ def partings(prompts: Sequence[PromptArms]) -> tuple[Parting, ...]:
         found.append(
             Parting(
                 arm=arm,
+                answers=len(pairs),
+                length=_length(pairs),
                 events=events,
                 exposure=exposure,
                 null_events=null_events,
@@ -114,6 +121,22 @@ def partings(prompts: Sequence[PromptArms]) -> tuple[Parting, ...]:
             )
         )
     return tuple(found)
+
+
+def smallest_share(parting: Parting, level: float) -> float:
+    """Share of an arm's answers that a fault must change to be found at `level` with probability 0.99; 1.0 if none is.
+
+    A changed answer is taken to part after a quarter of its text.
+    """
+    for changed in range(1, parting.answers + 1):
+        exposure = parting.length * (parting.answers - changed + changed / 4)
+        if hazard_ratio_greater(changed, exposure, parting.null_events, parting.null_exposure, RATIO) <= level:
+            return rate_seen(changed, parting.answers)
+    return 1.0
+
+
+def _length(pairs: Sequence[tuple[Shot, Shot]]) -> float:
+    return sum(min(len(one.text), len(other.text)) for one, other in pairs) / len(pairs) if pairs else 0.0
 
 
 def _controls(prompt: PromptArms) -> Iterable[tuple[Shot, Shot]]:

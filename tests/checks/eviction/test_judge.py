@@ -258,15 +258,28 @@ def test_the_exact_tier_fails_a_server_declared_deterministic() -> None:
     assert judge(history(change=shifted(HITS, 0.012), fresh=64)).status is Status.PASS
 
 
-def test_texts_alone_can_fail_but_never_pass() -> None:
+def _of_text(index: int, shot: Shot) -> Shot:
+    return replace(shot, logprobs=False, text="the same text" * 4)
+
+
+def test_texts_alone_can_fail_and_pass() -> None:
     def garbled(index: int, shot: Shot) -> Shot:
         text = "x another text" if shot.arm in ("hit", "refilled") else "the same text" * 4
         return replace(shot, logprobs=False, text=text)
 
     assert judge(history(change=garbled, fresh=64)).status is Status.FAIL
-    silent = judge(history(change=lambda index, shot: replace(shot, logprobs=False)))
-    assert silent.status is Status.INCONCLUSIVE
-    assert "texts alone" in silent.reason
+    sound = judge(history(change=_of_text))
+    assert sound.status is Status.PASS
+    assert "texts alone" in sound.reason
+    assert "blind to what changes less than" in sound.reason
+
+
+def test_texts_that_part_all_the_time_or_are_few_are_undecidable() -> None:
+    def unsteady(index: int, shot: Shot) -> Shot:
+        return replace(shot, logprobs=False, text=f"the same{index % 3 * shot.number}{shot.arm}" * 4)
+
+    assert judge(history(change=unsteady)).status is Status.INCONCLUSIVE
+    assert judge(history(10, change=_of_text)).status is Status.INCONCLUSIVE
 
 
 def test_lost_codes_fail_without_logprobs() -> None:

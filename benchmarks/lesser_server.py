@@ -1,15 +1,18 @@
-"""A proxy that takes from a server what empties or bypasses its cache: no flush, no salt, no bypass.
+"""A proxy that makes less of a server: without what empties or bypasses its cache, or without log-probabilities.
 
-    python benchmarks/flood_only.py http://127.0.0.1:8000
+    python benchmarks/lesser_server.py http://127.0.0.1:8000 --without cold
+    python benchmarks/lesser_server.py http://127.0.0.1:8000 --without logprobs
 
-Prints its own address, as `{"listening": URL}`, and passes everything else on. What is left to a check is to flood.
+Prints its own address, as `{"listening": URL}`, and passes everything else on. Without flush, salt and bypass a check
+can only flood; without log-probabilities it has texts alone.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 
 import aiohttp
 import orjson
@@ -18,11 +21,11 @@ from aiohttp import web
 MAX_BODY_BYTES = 256 << 20
 NOT_PASSED_ON = frozenset({"content-length", "transfer-encoding", "connection", "host"})
 FLUSHES = ("/reset_prefix_cache", "/flush_cache", "/slots")
-COLD_FIELDS = ("cache_salt", "cache_prompt")
+FIELDS = {"cold": ("cache_salt", "cache_prompt"), "logprobs": ("logprobs", "top_logprobs")}
 SESSION = web.AppKey("session", aiohttp.ClientSession)
 
 
-def app_before(upstream: str) -> web.Application:
+def app_before(upstream: str, without: str) -> web.Application:
     """An application that forwards to the server at the URL `upstream`."""
 
     async def session_of(app: web.Application) -> AsyncIterator[None]:
@@ -31,10 +34,10 @@ def app_before(upstream: str) -> web.Application:
             yield
 
     async def forward(request: web.Request) -> web.StreamResponse:
-        if request.path.startswith(FLUSHES):
+        if without == "cold" and request.path.startswith(FLUSHES):
             raise web.HTTPNotFound
         headers = {name: value for name, value in request.headers.items() if name.lower() not in NOT_PASSED_ON}
-        body = without_fields(await request.read())
+        body = without_fields(await request.read(), FIELDS[without])
         url = upstream + request.path_qs
         async with request.app[SESSION].request(request.method, url, data=body, headers=headers) as answer:
             passed = {name: value for name, value in answer.headers.items() if name.lower() not in NOT_PASSED_ON}
@@ -51,16 +54,16 @@ def app_before(upstream: str) -> web.Application:
     return app
 
 
-def without_fields(body: bytes) -> bytes:
-    """A JSON object without what would keep a request from the cache; anything else as it is."""
+def without_fields(body: bytes, fields: Collection[str]) -> bytes:
+    """A JSON object without some fields; anything else as it is."""
     if not body.startswith(b"{"):
         return body
-    return orjson.dumps({name: value for name, value in orjson.loads(body).items() if name not in COLD_FIELDS})
+    return orjson.dumps({name: value for name, value in orjson.loads(body).items() if name not in fields})
 
 
-async def serve(upstream: str) -> None:
+async def serve(upstream: str, without: str) -> None:
     """Serves until standard input closes."""
-    runner = web.AppRunner(app_before(upstream))
+    runner = web.AppRunner(app_before(upstream, without))
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
@@ -71,4 +74,8 @@ async def serve(upstream: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(sys.argv[1]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("upstream")
+    parser.add_argument("--without", choices=tuple(FIELDS), default="cold")
+    options = parser.parse_args()
+    asyncio.run(serve(options.upstream, options.without))
