@@ -13,9 +13,11 @@ from harness.checks.check import PROMPTS_OF_BUDGET
 from harness.checks.registry import CHECKS
 from harness.cli.check_options import ENDPOINT_TYPES, REQUIRABLE, CheckOptions
 from harness.cli.check_run import CheckRequest, run_checks
+from harness.cli.manners import manners_options
 from harness.cli.memory import parse_contexts
 from harness.cli.options import parse_note
 from harness.cli.other_server import parse_other
+from harness.cli.presets import PRESET_HELP, from_preset
 from harness.cli.running import run_async
 from harness.cli.target import settle
 
@@ -67,6 +69,9 @@ _QUESTIONS = "\n\n".join(f"{check.name}: {check.question}" for check in CHECKS.v
 )  # fmt: skip
 @click.option("--other-model", default=None, metavar="NAME", help="Its model, if it serves several.")
 @click.option("--other-api-key", default=None, help="Its bearer key; never saved.")
+@click.option("--preset", default=None, metavar="NAME", help=f"{PRESET_HELP} Most checks stay greedy, and say so.")
+@click.option("--extra-body", default=None, metavar="JSON", help="More fields of every request; no sampling.")
+@manners_options
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--tokenizer", default=None, metavar="PATH", help="tokenizer.json that sizes prompts given as text.")
 @click.option("--connect-timeout", "connect_timeout_s", type=float, default=10.0, show_default=True, help="Seconds.")
@@ -113,6 +118,7 @@ def read_request(names: Sequence[str], given: Mapping[str, object]) -> CheckRequ
                 "baseline": baseline,
                 "other_url": shown_url,
                 "context": _context(given["context"]),
+                **from_preset(given),
             },
         ),
         argv=tuple(sys.argv[1:]),

@@ -22,7 +22,9 @@ class CheckOptions:
     are bit-exact. require: features whose absence is a failure. baseline: folder of an earlier run of one's own.
     expect_acceptance: acceptance length measured elsewhere. other_url, other_model: a second server to compare with.
     context: tokens that the server has to take and remember, None for what it says it serves. price_input,
-    price_cached_input, price_output: of a million tokens, None where nobody said.
+    price_cached_input, price_output: of a million tokens, None where nobody said. preset: a published deployment whose
+    sampling those checks take that need no greedy answers. extra_body: fields of every request, such as a gateway's
+    pinned provider. retries: how often a 429 is waited out. metrics_urls: pages of counters elsewhere.
     """
 
     checks: tuple[str, ...]
@@ -42,6 +44,10 @@ class CheckOptions:
     price_output: float | None = None
     other_url: str | None = None
     other_model: str | None = None
+    preset: str | None = None
+    extra_body: Mapping[str, Json] = field(default_factory=dict)
+    retries: int = 0
+    metrics_urls: tuple[str, ...] = ()
     seed: int = 0
     tokenizer: str | None = None
     connect_timeout_s: float = 10.0

@@ -21,6 +21,7 @@ from harness.cli.disk import disk_trouble_is_a_message
 from harness.cli.estimate import Rates, cost_line, measured_rates
 from harness.cli.exits import Exit, NothingMeasured
 from harness.cli.other_server import OtherServer, ask_other
+from harness.cli.presets import sampled_fields, tell_checks_preset
 from harness.cli.progress import CellProgress, round_of
 from harness.cli.provenance import clock_facts, host_facts, versions
 from harness.cli.target import (
@@ -70,7 +71,8 @@ class CheckRequest:
 
 async def run_checks(request: CheckRequest) -> int:
     """Carry the checks out, from the first line on stderr to the last on stdout; returns the exit code."""
-    access = parse_access(request.api_key, request.headers)
+    options = request.options
+    access = parse_access(request.api_key, request.headers, options.retries, options.metrics_urls)
     if request.dry_run:
         return _dry_run(request)
     if request.options.baseline is not None:
@@ -88,6 +90,8 @@ async def carry_out(
     run_info = run_info_of(request, info)
     with RunFolder.create(request.result_dir, run_info) as run:
         setting = make_setting(request.options, info, replace(material, seed=own_seed(run_info)))
+        if not silent:
+            tell_checks_preset(request.options.preset, request.options.checks, info)
         targets = targets_of(choice, access, info, request.options)
         return run, await _ask_all(request, run, setting, targets, silent=silent)
 
@@ -181,6 +185,8 @@ def make_setting(options: CheckOptions, info: TargetInfo, material: Material) ->
         seed=options.seed,
         engine=info.engine,
         endpoint_type="completions",
+        sampled=sampled_fields(options.preset),
+        extra_body=options.extra_body,
         exclusive=options.exclusive_server,
         max_model_len=info.max_model_len,
         context_tokens=options.context,

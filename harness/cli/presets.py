@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import click
 
@@ -13,6 +13,7 @@ from workloads.plan import Json
 
 PRESET_HELP = "A published deployment: its sampling and context, and its figures beside yours."
 _SAMPLING = ("temperature", "top_p", "top_k")
+_NOT_FOR_CHECKS = frozenset({*_SAMPLING, "seed", "model", "messages", "prompt", "stream", "max_tokens"})
 
 
 def deployment_of(name: str | None) -> Deployment | None:
@@ -63,3 +64,52 @@ def tell_preset(name: str | None, fields: Mapping[str, Json], info: TargetInfo) 
     if planned is not None and offered is not None and offered < planned:
         text = f"the preset plans on {planned:,} tokens of context, this server takes {offered:,}"
         click.echo(f"warning: {text}", err=True)
+
+
+def from_preset(given: Mapping[str, object]) -> dict[str, object]:
+    """What --preset and --extra-body set for checks; UsageError if either is malformed.
+
+    The acceptance expected on real text stands where none was typed. Sampling may not be typed: most checks need greedy
+    answers.
+    """
+    name, extra = given.get("preset"), _extra_fields(given.get("extra_body"))
+    deployment = deployment_of(None if name is None else str(name))
+    if deployment is None:
+        return {"extra_body": extra}
+    typed = given.get("expect_acceptance")
+    expected = deployment.expected_acceptance if typed is None else typed
+    return {"extra_body": extra, "preset": deployment.name, "expect_acceptance": expected}
+
+
+def _extra_fields(text: object) -> dict[str, Json]:
+    try:
+        extra = {} if text is None else json.loads(str(text))
+    except json.JSONDecodeError as error:
+        raise click.UsageError(f"--extra-body is not JSON: {error}") from None
+    if not isinstance(extra, dict):
+        raise click.UsageError("--extra-body must be a JSON object")
+    if reserved := sorted(_NOT_FOR_CHECKS & set(extra)):
+        raise click.UsageError(f"--extra-body may not set {', '.join(reserved)}: the checks do")
+    return extra
+
+
+def sampled_fields(name: str | None) -> dict[str, dict[str, Json]]:
+    """By endpoint type, the sampling of the checks that need no greedy answers; empty without a preset."""
+    deployment = deployment_of(name)
+    return {} if deployment is None else {each: deployment.fields(each) for each in ("chat", "completions")}
+
+
+def tell_checks_preset(name: str | None, checks: Sequence[str], info: TargetInfo) -> None:
+    """What a preset sets and for which checks; the others say that they stay greedy."""
+    deployment = deployment_of(name)
+    if deployment is None:
+        return
+    from harness.drive.checking import SAMPLED
+
+    tell_preset(name, deployment.fields("chat"), info)
+    greedy = [each for each in checks if each not in SAMPLED]
+    sampled = [each for each in checks if each in SAMPLED]
+    if sampled:
+        click.echo(f"      sampled so: {', '.join(sampled)} (the thinking switch on the chat route only)", err=True)
+    if greedy:
+        click.echo(f"      at temperature 0, because they need greedy answers: {', '.join(greedy)}", err=True)

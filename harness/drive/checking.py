@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.checks.check import Check, CheckBudget, PlanRequest
@@ -24,12 +24,16 @@ from workloads.plan import Generator, Json
 
 MOST_ROUNDS = 3
 SAMPLING: Mapping[str, Json] = {"temperature": 0}
+# Checks that judge what users get rather than bits: a preset's sampling is theirs; all others have to be greedy.
+SAMPLED = frozenset({"mtp", "tools"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckSetting:
     """What all checks of a run have in common.
 
+    sampled: by endpoint type, the sampling of the checks of SAMPLED, empty for greedy ones too. extra_body: further
+    body fields of every request.
     exclusive: the server is ours alone. max_model_len: None if it is not known. context_tokens: the context that is
     wanted, None if none was named. deadline_ns: on the clock of the run, when nothing new may be asked any more; None
     for no such moment.
@@ -40,6 +44,8 @@ class CheckSetting:
     seed: int
     engine: str | None
     endpoint_type: str
+    sampled: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+    extra_body: Mapping[str, Json] = field(default_factory=dict)
     exclusive: bool = False
     max_model_len: int | None = None
     context_tokens: int | None = None
@@ -151,10 +157,16 @@ def _cell(setting: CheckSetting, name: str, index: int, tokens_left: int | None,
         duration_ns=left_ns,
         spread_start_ns=0,
         max_tokens=tokens_left,
-        sampling=SAMPLING,
+        sampling=sampling_of(setting, name),
         raw_every=1,
         engine=setting.engine,
     )
+
+
+def sampling_of(setting: CheckSetting, name: str) -> dict[str, Json]:
+    """Body fields of a check's requests: greedy, or the preset's sampling for those of SAMPLED, and the run's own."""
+    chosen = setting.sampled.get(setting.endpoint_type, SAMPLING) if name in SAMPLED else SAMPLING
+    return {**chosen, **setting.extra_body}
 
 
 def _used_up(setting: CheckSetting, run: RunFolder, clock: Clock) -> bool:

@@ -9,9 +9,18 @@ from pathlib import Path
 import click
 import pytest
 
+from harness.checks.check import CheckBudget
 from harness.cli.memory import named_model
-from harness.cli.presets import deployment_of, tell_preset, with_preset
+from harness.cli.presets import (
+    deployment_of,
+    from_preset,
+    sampled_fields,
+    tell_checks_preset,
+    tell_preset,
+    with_preset,
+)
 from harness.cli.target import parse_access
+from harness.drive.checking import CheckSetting, sampling_of
 from harness.memory.deployment import parse_deployment
 from harness.metrics import CellSummary
 from harness.records import Metric, TargetInfo
@@ -19,6 +28,7 @@ from harness.report.compare.published import published_names
 from harness.report.deployments import deployment_names, load_deployment, published_tables
 from harness.report.derive import RunSummary
 from tests.store.samples import run_info
+from workloads.material import Material
 
 GIVEN = {"temperature": 0.0, "top_p": None, "top_k": None, "extra_body": None, "endpoint_type": "chat"}
 
@@ -126,3 +136,35 @@ def test_a_page_of_counters_is_a_whole_address(url: str, page: str) -> None:
 def test_a_page_that_cannot_be_asked_is_a_usage_error(url: str) -> None:
     with pytest.raises(click.UsageError, match="--metrics-url"):
         parse_access(None, (), 0, (url,))
+
+
+def test_checks_take_the_expected_acceptance_and_leave_sampling_alone() -> None:
+    found = from_preset({"preset": "ling-3.1-flash", "extra_body": '{"provider": {"order": ["a"]}}'})
+    assert (found["preset"], found["expect_acceptance"]) == ("ling-3.1-flash", 2.13)
+    assert found["extra_body"] == {"provider": {"order": ["a"]}}
+    assert from_preset({"preset": "ling-3.1-flash", "expect_acceptance": 3.0})["expect_acceptance"] == 3.0
+    assert from_preset({"preset": None}) == {"extra_body": {}}
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '{"temperature": 1}', '{"seed": 1, "min_p": 0}'])
+def test_checks_refuse_sampling_in_the_extra_body(text: str) -> None:
+    with pytest.raises(click.UsageError, match="--extra-body"):
+        from_preset({"extra_body": text})
+
+
+def test_only_checks_that_need_no_greedy_answers_are_sampled(capsys: pytest.CaptureFixture[str]) -> None:
+    setting = CheckSetting(
+        budget=CheckBudget(),
+        material=Material(seed=0, count=len),
+        seed=0,
+        engine=None,
+        endpoint_type="completions",
+        sampled=sampled_fields("ling-3.1-flash"),
+        extra_body={"provider": "a"},
+    )
+    assert sampling_of(setting, "mtp") == {"temperature": 1.0, "top_p": 0.95, "top_k": 20, "provider": "a"}
+    assert sampling_of(setting, "eviction") == {"temperature": 0, "provider": "a"}
+    assert "chat_template_kwargs" in sampling_of(replace(setting, endpoint_type="chat"), "mtp")
+    info = TargetInfo(base_url="http://x", chosen_by="option", model="m", endpoint_type="chat")
+    tell_checks_preset("ling-3.1-flash", ("mtp", "eviction", "stream"), info)
+    assert "at temperature 0, because they need greedy answers: eviction, stream" in capsys.readouterr().err

@@ -190,6 +190,14 @@ def _verdict(
     )
 
 
+def _sampling(history: CheckHistory) -> str:
+    """How answers were sampled, by the body of the first request."""
+    fields = history.answers[0].record.invoke.parameters if history.answers else {}
+    told = [f"{name} {fields[name]}" for name in ("temperature", "top_p", "top_k", "seed") if name in fields]
+    thinking = "thinking as the request says" if "chat_template_kwargs" in fields else "no thinking asked for"
+    return ", ".join([*told, "natural stop", thinking])
+
+
 def _details(found: _Findings) -> dict[str, Json]:
     contrasts = [each for each in (found.hits, found.baseline) if each is not None]
     return {
@@ -199,7 +207,7 @@ def _details(found: _Findings) -> dict[str, Json]:
         "contrasts": {each.name: round(each.ratio, 3) for each in contrasts},
         "smallest_drop_found": {each.name: round(each.smallest_drop, 3) for each in contrasts},
         "expected": found.history.expected_acceptance,
-        "sampling": "temperature 0, natural stop, no thinking asked for",
+        "sampling": _sampling(found.history),
         "identities_broken": list(dict.fromkeys(each.rule for each in found.broken)),
         "cut_short": found.history.cut_short,
     }
