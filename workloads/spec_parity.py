@@ -18,7 +18,7 @@ from workloads.text import seeded
 from workloads.waves import Wave, Waves
 
 NAME = "spec-parity"
-VERSION = 1
+VERSION = 2
 ANSWER, RESCORED, SAMPLED = "answer", "rescored", "sampled"
 # From much rollback to little: ids drawn at random, ordinary text, and a stretch that repeats itself.
 CONTENTS = ("random", "text", "repeating")
@@ -34,8 +34,10 @@ class SpecParityOptions:
     """Sizes of a plan.
 
     name: what prompts of this round are called. prompts: of all contents together. rescored: positions of each answer,
-    if they are to be asked for (rescore). sampled: answers at temperature 1. width: requests at once. salt / bypass:
-    rescoring can be kept from the cache, so that it does not read what drafting left there. fields: log-probabilities.
+    if they are to be asked for (rescore). sampled: answers at temperature 1; singles: more of one token, which are
+    never drafted. uncut: fields that switch a server's own cuts of the distribution off. width: requests at once.
+    salt / bypass: rescoring can be kept from the cache, so that it does not read what drafting left there. fields:
+    log-probabilities.
     """
 
     name: str = "r0"
@@ -44,6 +46,8 @@ class SpecParityOptions:
     rescored: int = 10
     rescore: bool = True
     sampled: int = 32
+    singles: int = 0
+    uncut: Mapping[str, Json] = field(default_factory=dict)
     width: int = 4
     salt: bool = True
     bypass: bool = False
@@ -72,6 +76,8 @@ def spec_parity(material: Material, options: SpecParityOptions) -> Waves:
             "output_tokens": options.output_tokens,
             "rescored": options.rescored if options.rescore else 0,
             "sampled": options.sampled,
+            "singles": options.singles,
+            "uncut": options.uncut,
             "width": options.width,
             "salt": options.salt,
             "bypass": options.bypass,
@@ -163,18 +169,18 @@ def _rescore(
 def _sampled(material: Material, options: SpecParityOptions) -> Iterator[Wave]:
     """Answers drawn at temperature 1 from the whole distribution, each with a seed of its own."""
     asks = []
-    for index in range(options.sampled):
+    for index in range(options.sampled + options.singles):
         name = f"{options.name}/sampled{index}"
         own: Mapping[str, Json] = {"temperature": 1.0, "top_p": 1.0, "seed": 1 + index, "return_token_ids": True}
         asks.append(
             Ask(
                 key=name,
                 prompt=material.prompt([Segment(name=name, tokens=SHORTEST_TOKENS)]),
-                max_tokens=options.output_tokens,
+                max_tokens=options.output_tokens if index < options.sampled else 1,
                 session=name,
                 arm=SAMPLED,
                 expected_prompt_tokens=SHORTEST_TOKENS,
-                parameters={**options.fields, **own},
+                parameters={**options.fields, **options.uncut, **own},
                 labels={"kind": SAMPLED, "content": "text"},
             )
         )

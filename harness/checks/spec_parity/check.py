@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from harness.checks.check import Check, PlanRequest
-from harness.checks.spec_parity.judge import judge
-from workloads.plan import Ask, Generator, Observation
-from workloads.sequence import Sequence
+from harness.checks.spec_parity.judge import SAMPLING, judge
+from workloads.plan import Ask, Generator, Json, Observation
+from workloads.sequence import Sequence as Steps
 from workloads.spec_parity import NAME, VERSION, SpecParityOptions, spec_parity
 
 WIDTH = 4
+# One-token answers at temperature 1, which are never drafted, for each prompt of a round that has to tell why.
+SINGLES_PER_PROMPT = 24
+# What keeps a server's own defaults from cutting the distribution at temperature 1.
+UNCUT_OF_ENGINE: dict[str | None, dict[str, Json]] = {
+    "vllm": {"top_k": -1, "min_p": 0},
+    "sglang": {"top_k": -1, "min_p": 0},
+    "llama.cpp": {"top_k": 0, "min_p": 0},
+}
 
 
 def plan(request: PlanRequest) -> Generator[Any]:
     """The plan of a round: the budget's prompts, and as many answers at temperature 1; nothing without token ids."""
     if not request.material.exact:
-        return Sequence(name=NAME, version=VERSION, steps=(), parameters={"why": "no token ids"})
+        return Steps(name=NAME, version=VERSION, steps=(), parameters={"why": "no token ids"})
     prompts = request.budget.prompts if request.follow_up is None else request.follow_up.count
     return spec_parity(
         request.material,
@@ -25,12 +34,20 @@ def plan(request: PlanRequest) -> Generator[Any]:
             prompts=prompts,
             rescore=not request.elsewhere,
             sampled=2 * prompts,
+            singles=SINGLES_PER_PROMPT * prompts if _asks_why(request) else 0,
+            uncut=UNCUT_OF_ENGINE.get(request.capabilities.engine, {}),
             width=WIDTH,
             salt=request.capabilities.salt is True,
             bypass=request.capabilities.bypass is True,
             fields=request.logprob_fields,
         ),
     )
+
+
+def _asks_why(request: PlanRequest) -> bool:
+    """Whether samples alarmed."""
+    tests = () if request.follow_up is None else request.follow_up.stratum.get("tests")
+    return isinstance(tests, Sequence) and SAMPLING in tests
 
 
 def imagined(ask: Ask) -> Observation:

@@ -26,7 +26,7 @@ from workloads.plan import Json
 from workloads.spec_parity import ANSWER, NAME
 
 FEWEST_STEPS = 50
-SPECULATION = "speculation"
+SPECULATION, SAMPLING = "speculation", "sampling"
 _SHOWN = 6
 
 
@@ -52,7 +52,7 @@ class _Findings:
 
 
 def judge(history: CheckHistory) -> Verdict:
-    """The verdict; answers that were never drafted are no answer to the question."""
+    """The verdict; a server that drafts nothing is held to the same: what it decodes is what prefill gives."""
     found = _find(history)
     if found.repeated:
         how = _in_words(found.first)
@@ -133,10 +133,7 @@ def _unexercised(found: _Findings) -> Verdict | None:
     if drafts is None or drafts.steps == 0:
         if found.history.capabilities.speculation or SPECULATION in found.history.required:
             return _verdict(found, Status.INCONCLUSIVE, "not exercised: no draft was counted during the check")
-        reason = (
-            f"no draft was seen, so there is nothing to compare; decoding agrees with prefill: {_in_words(found.first)}"
-        )
-        return _verdict(found, Status.NOT_APPLICABLE, reason)
+        return None
     rejected = drafts.drafted is None or drafts.accepted < drafts.drafted
     if drafts.steps < FEWEST_STEPS or not rejected:
         reason = f"not exercised: {drafts.steps} verify steps" + ("" if rejected else ", and no draft was rejected")
@@ -145,28 +142,45 @@ def _unexercised(found: _Findings) -> Verdict | None:
 
 
 def _sampled(found: _Findings) -> Verdict | None:
-    """A difference at temperature 1 is an alarm; it repeats if fresh prompts, which are pooled in, keep it."""
+    """Tokens drawn otherwise than is told: an alarm, and a failure if fresh ones show it and undrafted ones do not."""
+    by = found.sampling
+    if by.off_tables:
+        reason = f"at temperature 1, tokens are not drawn as their own tables say ({by.drawn.worst()})"
+        return _drawn_otherwise(found, reason)
     if not found.sampled_otherwise:
         return None
-    by = found.sampling
     reason = (
         f"at temperature 1, tokens after the first are {by.difference:+.3f} nats off what their own tables expect,"
         f" against first tokens (p = {by.p_value:.1e})"
     )
     if found.history.rounds > 1:
         return _verdict(found, Status.FAIL, f"{reason}; with fresh prompts too")
-    follow_up = FollowUp(check=NAME, stratum={"tests": ["sampling"]}, count=max(1, found.first.answers), why=reason)
-    return _verdict(found, Status.SUSPECT, reason, (), follow_up)
+    return _verdict(found, Status.SUSPECT, reason, (), _more_samples(found, reason))
+
+
+def _drawn_otherwise(found: _Findings, reason: str) -> Verdict:
+    by = found.sampling
+    if found.history.rounds < 2:
+        return _verdict(found, Status.SUSPECT, reason, (), _more_samples(found, reason))
+    if not by.off_again:
+        return _verdict(found, Status.SUSPECT, f"{reason}; fresh prompts did not repeat it")
+    if not by.unlike_others:
+        return _verdict(found, Status.SUSPECT, f"{reason}; nor are tokens that are never drafted: not by drafting")
+    return _verdict(found, Status.FAIL, f"{reason}; fresh prompts repeat it, and tokens that are never drafted do not")
+
+
+def _more_samples(found: _Findings, why: str) -> FollowUp:
+    return FollowUp(check=NAME, stratum={"tests": [SAMPLING]}, count=max(1, found.first.answers), why=why)
 
 
 def _sound(found: _Findings) -> Verdict:
-    assert found.drafts is not None, "only called when drafts were counted"
-    rejected = (
-        "" if found.drafts.drafted is None else f", {found.drafts.drafted - found.drafts.accepted} drafts rejected"
-    )
-    reason = (
-        f"drafting changes nothing beyond noise: {_in_words(found.first)}; {found.drafts.steps} verify steps{rejected}"
-    )
+    drafts = found.drafts
+    if drafts is None or drafts.steps == 0:
+        reason = f"no draft was seen; decoding agrees with prefill: {_in_words(found.first)}"
+    else:
+        rejected = "" if drafts.drafted is None else f", {drafts.drafted - drafts.accepted} drafts rejected"
+        agreed = f"{_in_words(found.first)}; {drafts.steps} verify steps{rejected}"
+        reason = f"drafting changes nothing beyond noise: {agreed}"
     if found.between:
         reason += f"; {_in_words(run_tests(found.between), 'the other server')}"
     return _verdict(found, Status.PASS, reason)
@@ -252,5 +266,6 @@ def _details(found: _Findings) -> dict[str, Json]:
         "drafted": None if drafts is None else drafts.drafted,
         "sampling_difference_nats": found.sampling.difference,
         "sampling_p_value": found.sampling.p_value,
+        "drawn_against_tables_p_value": found.sampling.drawn.p_value(),
         "cut_short": found.history.cut_short,
     }

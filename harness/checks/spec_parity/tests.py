@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 from harness.checks.history import Answer
+from harness.checks.spec_parity.drawing import Draws, draws
 from harness.checks.spec_parity.scores import Scored, excess_scores
 from harness.records import Outcome, TokenLogprob
 from workloads.spec_parity import SAMPLED
@@ -21,6 +22,7 @@ HARD_NATS = 1.0
 FEWEST_ANSWERS = 8
 FEWEST_SINGLE = 2
 FEWEST_SAMPLES = 16
+UNLIKE_LEVEL = 1e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,16 +87,39 @@ def alarms_in_both_halves(scored: Sequence[Scored]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """Two samples of surprise: tokens after the first of an answer, where drafts are judged, and others that never are.
+    """Two sets of tokens drawn at temperature 1: those after the first of an answer, where drafts are judged, and
+    others that never are.
 
     Surprise is log p(token) less its expectation under the table the server gives beside it: 0 on average, whatever the
     context, if tokens are drawn from what is told. difference: in nats; p_value: two-sided, Welch's; None with too few.
+    drawn, drawn_fresh: tokens after the first against their tables, in the first round and in later ones; others: the
+    tokens that are never drafted, of all rounds.
     """
 
     drafted: int
     undrafted: int
     difference: float | None
     p_value: float | None
+    drawn: Draws
+    drawn_fresh: Draws
+    others: Draws
+
+    @property
+    def off_tables(self) -> bool:
+        """Whether tokens of the first round are not drawn from what the server tells."""
+        p_value = self.drawn.p_value()
+        return p_value is not None and p_value <= LEVEL
+
+    @property
+    def off_again(self) -> bool:
+        """Whether fresh ones are not either."""
+        p_value = self.drawn_fresh.p_value()
+        return p_value is not None and p_value <= CONFIRMING_LEVEL
+
+    @property
+    def unlike_others(self) -> bool:
+        """Whether they are off otherwise than tokens that are never drafted."""
+        return self.drawn.with_more(self.drawn_fresh).against(self.others) <= UNLIKE_LEVEL
 
 
 def sampling(answers: Sequence[Answer], other: Sequence[Answer] = ()) -> Sampling:
@@ -105,19 +130,31 @@ def sampling(answers: Sequence[Answer], other: Sequence[Answer] = ()) -> Samplin
     from scipy import stats
 
     sampled, elsewhere = _tables(answers), _tables(other)
-    first = [value for logprobs in sampled if (value := surprise(logprobs[0])) is not None]
+    early = [logprobs for fresh, logprobs in sampled if not fresh]
+    late = [logprobs for fresh, logprobs in sampled if fresh]
+    first = [value for _, logprobs in sampled if (value := surprise(logprobs[0])) is not None]
     if elsewhere:
-        first = [fmean(values) for logprobs in elsewhere if (values := _surprises(logprobs[1:]))]
-    means = [fmean(values) for logprobs in sampled if (values := _surprises(logprobs[1:]))]
-    if min(len(first), len(means)) < FEWEST_SAMPLES:
-        return Sampling(drafted=len(means), undrafted=len(first), difference=None, p_value=None)
-    p_value = float(stats.ttest_ind(means, first, equal_var=False).pvalue)
-    return Sampling(drafted=len(means), undrafted=len(first), difference=fmean(means) - fmean(first), p_value=p_value)
+        first = [fmean(values) for _, logprobs in elsewhere if (values := _surprises(logprobs[1:]))]
+    means = [fmean(values) for _, logprobs in sampled if (values := _surprises(logprobs[1:]))]
+    enough = min(len(first), len(means)) >= FEWEST_SAMPLES
+    return Sampling(
+        drafted=len(means),
+        undrafted=len(first),
+        difference=fmean(means) - fmean(first) if enough else None,
+        p_value=float(stats.ttest_ind(means, first, equal_var=False).pvalue) if enough else None,
+        drawn=draws([position for logprobs in early for position in logprobs[1:]]),
+        drawn_fresh=draws([position for logprobs in late for position in logprobs[1:]]),
+        others=draws(
+            [logprobs[0] for _, logprobs in sampled]
+            + [position for _, logprobs in elsewhere for position in logprobs[1:]]
+        ),
+    )
 
 
-def _tables(answers: Sequence[Answer]) -> list[tuple[TokenLogprob, ...]]:
+def _tables(answers: Sequence[Answer]) -> list[tuple[bool, tuple[TokenLogprob, ...]]]:
+    """Of every sampled answer: whether it came in a later round, and its tables."""
     return [
-        answer.logprobs
+        (not answer.record.invoke.cell.endswith("-r0"), answer.logprobs)
         for answer in answers
         if answer.record.invoke.labels.get("kind") == SAMPLED
         and answer.record.complete.outcome is Outcome.OK

@@ -109,14 +109,16 @@ def _table(shot: Shot, position: int, side: str, shift: float = 0.0) -> TokenLog
     return TokenLogprob(token=top[0][0], logprob=top[0][1], top=top)
 
 
-def sampled(count: int, likeliest_share: float, *, seed: int = 3) -> list[Answer]:
-    """Answers at temperature 1 over two tokens of 0.7 and 0.3: first tokens are drawn rightly, later ones as told."""
+def sampled(
+    count: int, likeliest_share: float, *, seed: int = 3, cell: str = "spec-parity-r0", first_share: float = 0.7
+) -> list[Answer]:
+    """Answers at temperature 1 over two tokens of 0.7 and 0.3; how often the likelier is drawn, first and later."""
     rng = np.random.default_rng(seed)
     top = (("a", float(np.log(0.7))), ("b", float(np.log(0.3))))
     found = []
     for index in range(count):
-        chosen = [0 if rng.random() < (0.7 if at == 0 else likeliest_share) else 1 for at in range(LENGTH)]
+        chosen = [0 if rng.random() < (first_share if at == 0 else likeliest_share) else 1 for at in range(LENGTH)]
         tables = tuple(TokenLogprob(token=top[each][0], logprob=top[each][1], top=top) for each in chosen)
-        shot = Shot(name=f"r0/sampled{index}", content="text")
-        found.append(_made(shot, SAMPLED, f"s{index}", PROMPT, LENGTH, tables, {}))
+        shot = Shot(name=f"{cell}/sampled{index}", content="text", cell=cell)
+        found.append(_made(shot, SAMPLED, f"{cell}/s{index}", PROMPT, LENGTH, tables, {}))
     return found

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from harness.checks.history import Answer, Capabilities, CheckHistory
+from harness.checks.spec_parity.drawing import draws
 from harness.checks.spec_parity.judge import judge
 from harness.checks.spec_parity.tests import sampling, surprise
 from harness.checks.verdict import Status
@@ -85,7 +86,7 @@ def test_prompts_that_are_not_as_long_as_they_should_be_are_left_out_and_counted
 @pytest.mark.parametrize(
     ("drafts", "speculation", "status"),
     [
-        (None, False, Status.NOT_APPLICABLE),
+        (None, False, Status.PASS),
         (None, True, Status.INCONCLUSIVE),
         ((0, 0, 0), True, Status.INCONCLUSIVE),
         ((12, 36, 36), True, Status.INCONCLUSIVE),
@@ -107,11 +108,51 @@ def test_tokens_drawn_from_what_is_told_are_no_surprise_on_average() -> None:
     assert judge(history(shots(), sampled(64, 0.7))).status is Status.PASS
 
 
-def test_tokens_drawn_otherwise_are_an_alarm_that_fresh_prompts_make_a_failure() -> None:
-    biased = sampled(400, 0.98)
-    assert judge(history(shots(), biased)).status is Status.SUSPECT
+def test_a_server_that_drafts_nothing_is_held_to_prefill_too() -> None:
+    undrafted = replace_drafts(None)
+    assert "no draft was seen" in judge(history(shots(change=undrafted), speculation=False)).reason
+    required = judge(history(shots(change=undrafted), speculation=False, required=frozenset({"speculation"})))
+    assert required.status is Status.INCONCLUSIVE
+    wrong = shots(change=lambda shot: rolled_back_wrongly(undrafted(shot)))
+    assert judge(history(wrong, speculation=False)).status is Status.SUSPECT
+
+
+def replace_drafts(drafts: tuple[int, int, int] | None) -> Callable[[Shot], Shot]:
+    return lambda shot: replace(shot, drafts=drafts)
+
+
+def test_tokens_drawn_otherwise_fail_where_fresh_ones_are_too_and_undrafted_ones_not() -> None:
+    biased, fresh = sampled(200, 0.98), sampled(200, 0.98, cell="spec-parity-r1", seed=4)
+    alone = judge(history(shots(), biased))
+    assert alone.status is Status.SUSPECT and alone.follow_up is not None
+    assert alone.follow_up.stratum == {"tests": ["sampling"]} and "not drawn as" in alone.reason
     both = [*shots(), *shots(cell="spec-parity-r1")]
-    assert judge(history(both, biased, rounds=2)).status is Status.FAIL
+    assert judge(history(both, [*biased, *fresh], rounds=2)).status is Status.FAIL
+
+
+def test_an_alarm_of_samples_that_fresh_ones_do_not_repeat_is_suspect() -> None:
+    both = [*shots(), *shots(cell="spec-parity-r1")]
+    fresh = sampled(200, 0.7, cell="spec-parity-r1", seed=4)
+    verdict = judge(history(both, [*sampled(60, 0.98), *fresh], rounds=2))
+    assert verdict.status is Status.SUSPECT and "did not repeat" in verdict.reason
+
+
+def test_a_server_that_cuts_its_distribution_everywhere_does_not_do_it_by_drafting() -> None:
+    both = [*shots(), *shots(cell="spec-parity-r1")]
+    cut = [sampled(200, 0.98, cell=f"spec-parity-r{number}", seed=number, first_share=0.98) for number in (0, 1)]
+    verdict = judge(history(both, [*cut[0], *cut[1]], rounds=2))
+    assert verdict.status is Status.SUSPECT and "not by drafting" in verdict.reason
+
+
+def test_tables_of_any_length_and_tokens_outside_them_are_counted() -> None:
+    top = (("a", math.log(0.6)), ("b", math.log(0.3)))
+    outside = TokenLogprob(token="c", logprob=math.log(0.05), top=(*top, ("c", math.log(0.05))))
+    inside = TokenLogprob(token="a", logprob=math.log(0.6), top=top)
+    found = draws([inside, outside, TokenLogprob(token="d", logprob=None)])
+    assert found.tokens == 2 and found.p_value() is None
+    assert found.expected == pytest.approx([1.2, 0.6, 0.0, 0.0, 0.2])
+    assert found.excess == pytest.approx([-0.2, -0.6, 0.0, 0.0, 0.8])
+    assert found.against(draws([])) == 1.0
 
 
 def elsewhere(change: Callable[[Shot], Shot] = lambda shot: shot) -> tuple[Answer, ...]:

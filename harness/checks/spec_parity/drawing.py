@@ -1,0 +1,103 @@
+"""Tokens drawn at temperature 1 against the tables that the server gives beside them, counted in groups.
+
+Groups: tokens in the table by their probability, and all tokens outside it. Given the text before it, each token falls
+into a group with the probability that the table says, so that counts less expectations have mean 0 and known variance
+whatever the texts are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.records import TokenLogprob
+
+Floats = npt.NDArray[np.float64]
+# Lower ends of the groups in the table; the last group is everything outside.
+EDGES = (0.5, 0.1, 0.02, 0.0)
+NAMES = ("likely (0.5 and more)", "0.1 to 0.5", "0.02 to 0.1", "rare ones in the table", "those outside the table")
+FEWEST_EXPECTED = 5.0
+FEWEST_TOKENS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """tokens: how many were drawn. excess: counts less expectations by group, float64[groups]; variance: its
+    covariance, float64[groups, groups]; expected: float64[groups]."""
+
+    tokens: int
+    excess: Floats
+    expected: Floats
+    variance: Floats
+
+    def p_value(self) -> float | None:
+        """Chi-square against the tables; None for too few tokens."""
+        return None if self.tokens < FEWEST_TOKENS else _chi_square(self.excess, self.variance, self._kept)
+
+    @property
+    def _kept(self) -> list[int]:
+        return [group for group, count in enumerate(self.expected) if count >= FEWEST_EXPECTED]
+
+    def with_more(self, other: Draws) -> Draws:
+        """Both sets together."""
+        return Draws(
+            self.tokens + other.tokens,
+            self.excess + other.excess,
+            self.expected + other.expected,
+            self.variance + other.variance,
+        )
+
+    def worst(self) -> str:
+        """The group that is furthest off, in words."""
+        kept = self._kept
+        scores = [abs(self.excess[group]) / math.sqrt(max(self.variance[group, group], 1e-12)) for group in kept]
+        group = kept[int(np.argmax(scores))]
+        drawn = round(self.excess[group] + self.expected[group])
+        return f"{NAMES[group]}: {drawn} of {self.tokens}, where {self.expected[group]:.0f} were expected"
+
+    def against(self, other: Draws) -> float:
+        """Chi-square of the difference between two sets, each by token; 1.0 where nothing can be compared."""
+        kept = [group for group in self._kept if other.expected[group] >= FEWEST_EXPECTED]
+        if not kept or not other.tokens:
+            return 1.0
+        difference = self.excess / self.tokens - other.excess / other.tokens
+        return _chi_square(difference, self.variance / self.tokens**2 + other.variance / other.tokens**2, kept)
+
+
+def draws(positions: Sequence[TokenLogprob]) -> Draws:
+    """Count tokens; those without a table or a log-probability are left out."""
+    known = [each for each in positions if each.top and each.logprob is not None]
+    listed = min((len(each.top) for each in known), default=0)
+    excess, expected, variance = np.zeros(len(NAMES)), np.zeros(len(NAMES)), np.zeros((len(NAMES), len(NAMES)))
+    for each in known:
+        # A token outside the table may be listed beside it.
+        top = sorted(each.top, key=lambda pair: pair[1], reverse=True)[:listed]
+        shares = np.zeros(len(NAMES))
+        for _, value in top:
+            shares[_group(math.exp(value))] += math.exp(value)
+        shares[-1] += max(0.0, 1.0 - shares.sum())
+        inside = dict(top)
+        group = _group(math.exp(inside[each.token])) if each.token in inside else len(NAMES) - 1
+        excess[group] += 1
+        excess -= shares
+        expected += shares
+        variance += np.diag(shares) - np.outer(shares, shares)
+    return Draws(tokens=len(known), excess=excess, expected=expected, variance=variance)
+
+
+def _group(probability: float) -> int:
+    return next(group for group, edge in enumerate(EDGES) if probability >= edge)
+
+
+def _chi_square(difference: Floats, variance: Floats, kept: Sequence[int]) -> float:
+    from scipy import stats
+
+    if not kept:
+        return 1.0
+    chosen = variance[np.ix_(kept, kept)]
+    statistic = float(difference[kept] @ np.linalg.pinv(chosen, hermitian=True) @ difference[kept])
+    return float(stats.chi2.sf(statistic, max(1, int(np.linalg.matrix_rank(chosen, hermitian=True)))))
