@@ -9,9 +9,11 @@ from harness.checks.heartbeat.check import HEARTBEAT
 from harness.checks.isolation.check import ISOLATION
 from harness.checks.mtp.check import MTP
 from harness.checks.overload.check import OVERLOAD
+from harness.checks.parity.check import PARITY
 from harness.checks.recall.check import RECALL
 from harness.checks.spec_parity.check import SPEC_PARITY
 from harness.checks.stream.check import STREAM
+from harness.checks.tools.check import TOOLS
 
 CHECKS: dict[str, Check] = {
     check.name: check
@@ -22,8 +24,10 @@ CHECKS: dict[str, Check] = {
         ISOLATION,
         MTP,
         OVERLOAD,
+        PARITY,
         RECALL,
         SPEC_PARITY,
         STREAM,
+        TOOLS,
     )
 }

@@ -1,0 +1,1 @@
+"""The tools check: are tools called when they have to be, with arguments that fit, in every form and from the cache?"""
