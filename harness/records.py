@@ -192,7 +192,7 @@ class HarnessHealth:
     loop_lag_*_ms: how late a periodic timer fired. send_delay_*_ms: from planned to written. cpu_share: CPU seconds of
     the process per wall second. Of several processes the worst is given. achieved_concurrency: mean requests in flight
     over the measured window. connections_open / connections_asked: opened before the cell. processes: of the harness
-    that sent or planned and lived to the end.
+    that sent or planned and lived to the end. clock_error_ms: how far off times of other machines may be at most.
     """
 
     loop_lag_p50_ms: float | None
@@ -205,6 +205,7 @@ class HarnessHealth:
     connections_asked: int
     connections_open: int
     processes: int = 1
+    clock_error_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ CACHE_MODES = ("cold", "warm", "keep")
 TRACE = "trace"
 MIX = "mix"
 AUTO = "auto"
+RAY = "ray"
 # One process carries about so many streams before its own load shows in their times.
 STREAMS_PER_WORKER = 256
 # Measured requests of an open load without --num-prompts or --duration.
@@ -31,7 +32,8 @@ class SweepOptions:
     concurrency; burstiness likewise. in_flight_cap: most requests in flight under an open load. ramp: shape, end_per_s
     and seconds. dataset_path: a trace or dataset to send; dataset_format None means it is guessed. timed, speed: a
     trace's own times, sped up. mix: classes with name, workload, weight and sizes. num_runs: rounds of every cell.
-    auto: loads are searched for, up to auto_max. workers: processes that send, or "auto". preset: the published
+    auto: loads are searched for, up to auto_max. workers: processes that send, or "auto",
+    on worker_engine "local" or "ray". preset: the published
     deployment whose sampling was taken. retries: how often a 429 is waited out. metrics_urls: pages of counters in
     place of the server's own.
     """
@@ -76,6 +78,8 @@ class SweepOptions:
     num_runs: int = 1
     auto: bool = False
     workers: str = "1"
+    worker_engine: str = "local"
+    ray_address: str | None = None
     auto_max: float = 256
     preset: str | None = None
     retries: int = 0
@@ -100,6 +104,8 @@ class SweepOptions:
             self._check_lengths()
         if self.workers != AUTO and not (self.workers.isdigit() and int(self.workers) >= 1):
             raise ValueError(f"--workers: {self.workers!r} is neither a number of processes nor auto")
+        if self.ray_address is not None and self.worker_engine != RAY:
+            raise ValueError("--ray-address belongs to --engine ray")
         self._check_loads()
 
     def _check_lengths(self) -> None:

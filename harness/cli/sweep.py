@@ -15,6 +15,7 @@ from harness.cli.options import CACHE_MODES, SweepOptions, parse_concurrency, pa
 from harness.cli.presets import PRESET_HELP, with_preset
 from harness.cli.running import run_async
 from harness.cli.sampling import read_sampling
+from harness.cli.sending import workers_options
 from harness.cli.sweep_run import SweepRequest, run_sweep
 from harness.cli.workload_options import DATASET_NAMES, read_workload, workload_options
 from harness.metrics import parse_goodput, parse_percentiles
@@ -35,9 +36,7 @@ RESUME_OPTIONS = ("base_url", "api_key", "headers", "notes", "result_dir", "repo
 )  # fmt: skip
 @click.option("--auto", is_flag=True, help="Search: the knee, or the largest load that meets --goodput.")
 @click.option("--auto-max", type=float, default=256, show_default=True, help="Highest load that --auto tries.")
-@click.option(
-    "--workers", default="1", show_default=True, metavar="N|auto", help="Processes that send; one plan, one record."
-)
+@workers_options
 @click.option("--num-runs", type=int, default=1, show_default=True, help="Rounds of every cell, taking turns.")
 @click.option("--base-url", "--url", default=None, help="Server, with or without /v1. [env: OPENAI_BASE_URL]")
 @click.option("--model", default=None, help="Model to ask; default: the only one served.")

@@ -198,7 +198,7 @@ async def _measure(
     counting = plans[0].counting
     count_tokens = counting.count if counting.exact else None
     try:
-        async with sending(target, CLOCK, options.worker_count) as client:
+        async with sending(target, CLOCK, options) as client:
             await keep_probe(run, client)
             for plan, spec in cells_in_order(plans, options.num_runs):
                 if not run.is_finished(spec.cell):
@@ -220,7 +220,7 @@ async def _search(
 ) -> int:
     """Look for the limit, keep what was found beside the cells, then report like any sweep."""
     own = replace(options, contexts=(), input_tokens=options.contexts[0]) if options.contexts else options
-    async with sending(target, CLOCK, options.worker_count) as client:
+    async with sending(target, CLOCK, options) as client:
         await keep_probe(run, client)
         trials = await run_search(run, client, CLOCK, own, counting, material)
     found = findings(own, trials)

@@ -138,5 +138,6 @@ class _Cell(Generic[State]):
             counters_error=self._scraper.error,
             readings=(self._meter.reading, *self._readings),
             troubles=self._client.troubles if isinstance(self._client, Workforce) else (),
+            clock_error_ms=self._client.clock_error_ms if isinstance(self._client, Workforce) else None,
         )
         return closing_record(self._spec, self._reader.tally, ended)

@@ -33,6 +33,7 @@ class Ended:
     counters_error: str | None
     readings: Sequence[MeterReading]
     troubles: Sequence[str] = ()
+    clock_error_ms: float | None = None
 
 
 def closing_record(spec: CellSpec, tally: Tally, ended: Ended) -> CellInfo:
@@ -81,6 +82,7 @@ def _health(tally: Tally, ended: Ended) -> HarnessHealth:
         connections_asked=ended.connections_asked,
         connections_open=ended.connections_open,
         processes=len(ended.readings),
+        clock_error_ms=ended.clock_error_ms,
     )
 
 

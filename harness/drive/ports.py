@@ -51,6 +51,11 @@ class Workforce(Protocol):
         """What became of processes that ended early."""
         ...
 
+    @property
+    def clock_error_ms(self) -> float | None:
+        """How far off times of other machines may be at most; None if all run on this one."""
+        ...
+
     async def start_meters(self) -> None: ...
 
     async def stop_meters(self) -> Sequence[MeterReading]:

@@ -6,12 +6,12 @@ import asyncio
 import pickle
 import socket
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from harness.endpoint.encode import EncodedRequest
 from harness.endpoint.secret import Secret
-from harness.endpoint.target import EndpointType, Target, Timeouts
+from harness.endpoint.target import Target
 from harness.endpoint.url import BaseUrl
 
 _HEAD = struct.Struct("!Q")
@@ -24,11 +24,9 @@ class Hello:
 
     root: str
     userinfo: str | None
-    model: str
-    endpoint_type: EndpointType
     api_key: str | None
     headers: dict[str, str]
-    timeouts: Timeouts
+    rest: Target
 
     @classmethod
     def of(cls, target: Target) -> Self:
@@ -37,22 +35,18 @@ class Hello:
         return cls(
             root=target.base.root,
             userinfo=None if userinfo is None else userinfo.reveal(),
-            model=target.model,
-            endpoint_type=target.endpoint_type,
             api_key=None if key is None else key.reveal(),
             headers={name: value.reveal() for name, value in target.headers.items()},
-            timeouts=target.timeouts,
+            rest=replace(target, base=BaseUrl(root=target.base.root), api_key=None, headers={}),
         )
 
     def target(self) -> Target:
         """The target again."""
-        return Target(
+        return replace(
+            self.rest,
             base=BaseUrl(root=self.root, userinfo=None if self.userinfo is None else Secret(self.userinfo)),
-            model=self.model,
-            endpoint_type=self.endpoint_type,
             api_key=None if self.api_key is None else Secret(self.api_key),
             headers={name: Secret(value) for name, value in self.headers.items()},
-            timeouts=self.timeouts,
         )
 
 
@@ -94,6 +88,13 @@ class StopMeter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """Say what your monotonic clock shows; the reply is that, in nanoseconds."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
     """The answer to the message of that number."""
 
@@ -101,7 +102,7 @@ class Reply:
     value: object
 
 
-Order = Send | Cancel | Open | StartMeter | StopMeter
+Order = Send | Cancel | Open | StartMeter | StopMeter | Clock
 
 
 class Channel:
@@ -113,8 +114,9 @@ class Channel:
 
     @classmethod
     async def over(cls, end: socket.socket) -> Self:
-        """A channel on one end of a pair of sockets."""
-        reader, writer = await asyncio.open_unix_connection(sock=end, limit=_READ_BYTES)
+        """A channel on a connected socket, of a pair or of TCP."""
+        connect = asyncio.open_unix_connection if end.family == socket.AF_UNIX else asyncio.open_connection
+        reader, writer = await connect(sock=end, limit=_READ_BYTES)
         return cls(reader, writer)
 
     async def receive(self) -> object:
@@ -124,6 +126,17 @@ class Channel:
             return pickle.loads(await self._reader.readexactly(length))
         except (asyncio.IncompleteReadError, ConnectionError):
             raise EOFError("the other process closed the channel") from None
+
+    async def receive_exactly(self, length: int) -> bytes:
+        """Bytes that stand before the first message; EOFError when the other side is gone."""
+        try:
+            return await self._reader.readexactly(length)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            raise EOFError("the other process closed the channel") from None
+
+    def send_exactly(self, data: bytes) -> None:
+        """Bytes that stand before the first message."""
+        self._writer.write(data)
 
     def send(self, message: object) -> None:
         """Hand a message over; nothing is raised if the other side is gone, `receive` will say it."""

@@ -12,7 +12,18 @@ import uvloop
 
 from harness.clock import MonotonicClock
 from harness.drive.health import SelfMeter
-from harness.drive.workers.messages import Cancel, Channel, Hello, Open, Order, Reply, Send, StartMeter, StopMeter
+from harness.drive.workers.messages import (
+    Cancel,
+    Channel,
+    Clock,
+    Hello,
+    Open,
+    Order,
+    Reply,
+    Send,
+    StartMeter,
+    StopMeter,
+)
 from harness.endpoint.client import Client
 from harness.endpoint.encode import EncodedRequest
 from harness.endpoint.raw import RawAnswer
@@ -58,6 +69,8 @@ class Worker:
                 gc.freeze()
                 self._meter.start()
                 self._reply(number, None)
+            case Clock(number=number):
+                self._reply(number, CLOCK.now_ns())
             case StopMeter(number=number):
                 self._meter.stop()
                 self._reply(number, self._meter.reading)
@@ -71,8 +84,13 @@ class Worker:
         self._channel.send(Reply(number=number, value=value))
 
 
-async def _serve(descriptor: int) -> None:
-    channel = await Channel.over(socket.socket(fileno=descriptor))
+def serve_over(end: socket.socket) -> None:
+    """Work for whoever is at the other end, until it is closed."""
+    uvloop.run(_serve(end))
+
+
+async def _serve(end: socket.socket) -> None:
+    channel = await Channel.over(end)
     hello = await channel.receive()
     if not isinstance(hello, Hello):
         raise TypeError(f"the first message must be a Hello, not {type(hello).__name__}")
@@ -83,4 +101,4 @@ async def _serve(descriptor: int) -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(_serve(int(sys.argv[1])))
+    serve_over(socket.socket(fileno=int(sys.argv[1])))
