@@ -13,6 +13,7 @@ from harness.cli.grid import open_load
 from harness.cli.material import Material
 from harness.cli.options import SweepOptions
 from harness.cli.progress import CellProgress
+from harness.cli.same_plan import refuse_another_cell
 from harness.clock import Clock
 from harness.drive import CellSpec, cell_name, run_round
 from harness.drive.limit import LimitSearch, Trial
@@ -39,16 +40,21 @@ def search_of(options: SweepOptions) -> LimitSearch:
 async def run_search(
     run: RunFolder, client: Sender, clock: Clock, options: SweepOptions, counting: Counting, material: Material
 ) -> list[Trial]:
-    """Measure cell after cell until the search has ended; each is in the run folder like any other."""
+    """Measure cell after cell until the search has ended; each is in the run folder like any other.
+
+    What to measure follows from what was measured, so a search that is resumed goes the same way over its finished
+    cells and on from there. UsageError if they asked something else.
+    """
     search = search_of(options)
     trials: list[Trial] = []
     progress = CellProgress()
+    count_tokens = counting.count if counting.exact else None
     while (wanted := search.next_load(trials)) is not None:
         load, confirms = wanted
         plan, spec = _cell(options, counting, material, load, len(trials))
-        await run_round(
-            run, spec, plan.generator, client, clock, progress, count_tokens=counting.count if counting.exact else None
-        )
+        refuse_another_cell(run, spec, plan.generator)
+        if not run.is_finished(spec.cell):
+            await run_round(run, spec, plan.generator, client, clock, progress, count_tokens=count_tokens)
         trial = _judged(run, spec.cell, options, load, confirms=confirms)
         click.echo(_told(trial), err=True)
         trials.append(trial)

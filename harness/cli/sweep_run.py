@@ -23,6 +23,7 @@ from harness.cli.options import SweepOptions
 from harness.cli.presets import tell_preset
 from harness.cli.progress import CellProgress
 from harness.cli.provenance import clock_facts, host_facts, versions
+from harness.cli.same_plan import refuse_another_plan
 from harness.cli.sending import sending
 from harness.cli.sizing import sized
 from harness.cli.target import (
@@ -38,9 +39,8 @@ from harness.cli.target import (
 )
 from harness.cli.verdict_output import unsound
 from harness.clock import MonotonicClock
-from harness.drive import round_plan, run_round
+from harness.drive import run_round
 from harness.drive.judging import write_verdicts
-from harness.drive.lengths import LENGTHS
 from harness.drive.probing import keep_probe
 from harness.drive.soundness import judge_soundness
 from harness.endpoint.client import Client
@@ -124,8 +124,6 @@ async def _resume(request: SweepRequest, folder: Path) -> int:
     with disk_trouble_is_a_message(), RunFolder.open(folder) as run:
         was = run.info.target
         options = SweepOptions.from_json(run.info.options)
-        if options.auto:
-            raise click.UsageError(f"{folder} is a search (--auto), which is not resumed; start a new one")
         base_url = request.base_url if request.base_url is not None or was.chosen_by == EMBEDDED else was.base_url
         with announced(base_url, {} if was.chosen_by == EMBEDDED else request.environment) as choice:
             target, info, counting = await _prepare(choice, _access(request, options), options)
@@ -136,18 +134,11 @@ async def _resume(request: SweepRequest, folder: Path) -> int:
             material = replace(load_material(options), progress=PromptProgress())
             if options.exact_lengths:
                 material = replace(material, sizing=await sized(run, options, counting, target, CLOCK))
+            if options.auto:
+                return await _search(request, run, options, counting, material, target)
             plans = plan_grid(options, counting, material)
-            _refuse_another_plan(run, plans)
+            refuse_another_plan(run, plans)
             return await _measure(request, run, options, plans, target)
-
-
-def _refuse_another_plan(run: RunFolder, plans: Sequence[SweepPlan]) -> None:
-    """What is still to be asked must be what the finished cells asked."""
-    began = {line.digest for line in run.rounds() if line.generator != LENGTHS}
-    if not began <= {round_plan(plan.cells[0], plan.generator).digest for plan in plans}:
-        raise click.UsageError(
-            f"{run.path} began with another plan: the workload of this version, or the server's tokenizer, differs"
-        )
 
 
 async def _prepare(
@@ -205,9 +196,13 @@ async def _measure(
                     await run_round(run, spec, plan.generator, client, CLOCK, progress, count_tokens=count_tokens)
     except asyncio.CancelledError:
         progress.close()
-        click.echo(f"interrupted; complete it with: ling-bench sweep --resume {run.path}", err=True)
+        _tell_interrupted(run)
         raise
     return _conclude(request, run)
+
+
+def _tell_interrupted(run: RunFolder) -> None:
+    click.echo(f"interrupted; complete it with: ling-bench sweep --resume {run.path}", err=True)
 
 
 async def _search(
@@ -220,9 +215,13 @@ async def _search(
 ) -> int:
     """Look for the limit, keep what was found beside the cells, then report like any sweep."""
     own = replace(options, contexts=(), input_tokens=options.contexts[0]) if options.contexts else options
-    async with sending(target, CLOCK, options) as client:
-        await keep_probe(run, client)
-        trials = await run_search(run, client, CLOCK, own, counting, material)
+    try:
+        async with sending(target, CLOCK, options) as client:
+            await keep_probe(run, client)
+            trials = await run_search(run, client, CLOCK, own, counting, material)
+    except asyncio.CancelledError:
+        _tell_interrupted(run)
+        raise
     found = findings(own, trials)
     write_derived(run, LIMIT_FILE, found)
     code = _conclude(request, run)

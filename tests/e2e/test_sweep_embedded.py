@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -114,3 +116,17 @@ def test_a_search_ends_with_a_confirmed_limit(tmp_path: Path) -> None:
     found = json.loads((run / "limit.json").read_text())
     assert found["limit"] == 4 and found["trials"][-1]["confirms"]
     assert [cell["bound"] for cell in json.loads(result.stdout)["cells"]]
+    resume_the_search(run, found, tmp_path)
+
+
+def resume_the_search(run: Path, found: dict[str, Any], cwd: Path) -> None:
+    """Without its last cell the search is as if it had been stopped there: it walks over the others and ends alike."""
+    cells = sorted(path.parent for path in run.glob("*/cell.json"))
+    kept = {cell.name: (cell / "history.jsonl").read_bytes() for cell in cells[:-1]}
+    (run / "limit.json").unlink()
+    shutil.rmtree(cells[-1])
+    result = run_ling_bench("sweep", "--resume", str(run), cwd=cwd)
+    assert result.returncode == 0, result.stderr
+    again = json.loads((run / "limit.json").read_text())
+    assert [trial["load"] for trial in again["trials"]] == [trial["load"] for trial in found["trials"]]
+    assert {name: (run / name / "history.jsonl").read_bytes() for name in kept} == kept
