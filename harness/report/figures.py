@@ -291,7 +291,9 @@ def _token_stream(history: CellHistory) -> tuple[npt.NDArray[np.float64], npt.ND
     if not timed:
         return np.empty(0), np.empty(0)
     start_ns = min(each.invoke.planned_ns for each in measured)
-    times_s = np.concatenate([_event_times_ns(each) - start_ns for each in timed]) / NS_PER_S
+    times_s = (np.concatenate([_event_times_ns(each) for each in timed]) - start_ns) / NS_PER_S
+    if all(each.complete.event_tokens is None for each in timed):
+        return np.sort(times_s), np.ones(len(times_s))
     tokens = np.concatenate([_event_tokens(each) for each in timed])
     order = np.argsort(times_s, kind="stable")
     return times_s[order], tokens[order]
