@@ -24,11 +24,11 @@ from workloads.eviction_requests import Requests
 from workloads.eviction_shape import EvictionOptions, Shape, Subject, shape_prompt, shape_sentinel
 from workloads.material import Material
 from workloads.phases import Past
-from workloads.plan import Ask, Flush, Marker, Observation
+from workloads.plan import Ask, Flush, Marker, Observation, Scrape
 from workloads.waves import Phase, Wave, Waves
 
 NAME = "eviction"
-VERSION = 2
+VERSION = 3
 AT_ONCE = 4
 FLOOD_STEPS = 5
 
@@ -127,7 +127,8 @@ class _Asking:
                 yield from self._requests.far(subject)
             for extra in range(shape.sightings - 1):
                 yield (self._requests.judged(subject, "fill", 10 + extra),)
-            yield from ((self._requests.judged(subject, "hit", number),) for number in range(2))
+            for number in range(2):
+                yield from self._counted(subject, "hit", number)
             yield from self._requests.short(subject, shape, 0)
 
     def sentinels(self, cycle: int, number: int) -> Phase:
@@ -168,11 +169,11 @@ class _Asking:
     def come_back(self, cycle: int, shape: Shape, subjects: Sequence[Subject]) -> Iterator[Wave]:
         """All return; then each is asked once more."""
         for subject in subjects:
-            yield (self._requests.judged(subject, "returned", 0),)
+            yield from self._counted(subject, "returned")
             yield from self._requests.short(subject, shape, 1)
         for subject in subjects:
             yield from ((self._requests.judged(subject, "fill", 20 + extra),) for extra in range(shape.sightings - 1))
-            yield (self._requests.judged(subject, "refilled", 0),)
+            yield from self._counted(subject, "refilled")
 
     def come_back_again(self, cycle: int, shape: Shape, subjects: Sequence[Subject]) -> Iterator[Wave]:
         """Half return a second time; prefixes of others are brought back by decoding, another session, or far back."""
@@ -183,15 +184,22 @@ class _Asking:
                 for i in range(shape.sightings)
                 for ask in [requests.decode_fill(subject)]
             )
-            yield (requests.judged(subject, "refilled-decode", 0),)
+            yield from self._counted(subject, "refilled-decode")
         for number, subject in enumerate(each for each in subjects if not each.decoded):
             if number % 2 == 0:
-                yield (requests.judged(subject, "returned-again", 0),)
+                yield from self._counted(subject, "returned-again")
             elif self._options.salt:
                 yield from ((requests.other_session(subject, extra),) for extra in range(shape.sightings))
-                yield (requests.judged(subject, "refilled", 1),)
+                yield from self._counted(subject, "refilled", 1)
             else:
                 yield from requests.far(subject)
+
+    def _counted(self, subject: Subject, arm: str, number: int = 0) -> Iterator[Wave]:
+        """A request alone between two looks at the server's counters."""
+        ask = self._requests.judged(subject, arm, number)
+        yield (Scrape(key=f"{ask.key}/before"),)
+        yield (ask,)
+        yield (Scrape(key=f"{ask.key}/after"),)
 
     # -- what was seen
 

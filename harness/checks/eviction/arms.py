@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from harness.checks.cached_tokens.counting import counter_witness
+from harness.checks.cached_tokens.facts import rows_of
 from harness.checks.history import Answer, CheckHistory
 from harness.records import Outcome, TokenLogprob
 from workloads.plan import Json
@@ -70,13 +72,14 @@ def sort_by_prompt(history: CheckHistory) -> tuple[PromptArms, ...]:
     """The answered requests that belong to a prompt of the plan; unanswered ones and floods are left out."""
     answers = [answer for answer in history.answers if _counts(answer)]
     ttfts = _ttft_by_prompt(answers)
+    counted = counter_witness(rows_of(history), history.counters).cached
     grouped: dict[str, list[Shot]] = {}
     labels: dict[str, Mapping[str, Json]] = {}
     for answer in answers:
         prompt = answer.record.invoke.session
         assert prompt is not None
         labels.setdefault(prompt, answer.record.invoke.labels)
-        grouped.setdefault(prompt, []).append(_shot(answer, ttfts.get(prompt)))
+        grouped.setdefault(prompt, []).append(_shot(answer, ttfts.get(prompt), counted))
     return tuple(_prompt(prompt, labels[prompt], shots) for prompt, shots in grouped.items())
 
 
@@ -102,7 +105,7 @@ def _prompt(prompt: str, labels: Mapping[str, Json], shots: Sequence[Shot]) -> P
     )
 
 
-def _shot(answer: Answer, cold_ttft_ns: float | None) -> Shot:
+def _shot(answer: Answer, cold_ttft_ns: float | None, counted: Mapping[str, int]) -> Shot:
     invoke, complete = answer.record.invoke, answer.record.complete
     usage, ttft_ns = complete.usage, ttft(answer)
     cached = None if usage is None else usage.cached_tokens
@@ -112,7 +115,7 @@ def _shot(answer: Answer, cold_ttft_ns: float | None) -> Shot:
         arm=invoke.arm,
         prompt_tokens=None if usage is None else usage.prompt_tokens,
         cached=cached,
-        warm=is_warm(invoke.arm, cached, _quick(ttft_ns, cold_ttft_ns)),
+        warm=is_warm(invoke.arm, cached, _quick(ttft_ns, cold_ttft_ns), counted.get(invoke.request_id)),
         logprobs=answer.logprobs if answer.logprobs is not None else (),
         text=complete.text if complete.text is not None else "",
         ttft_ns=ttft_ns,
@@ -128,15 +131,17 @@ def ttft(answer: Answer) -> int | None:
     return complete.first_token_ns - complete.sent_ns
 
 
-def is_warm(arm: str, cached: int | None, quick: bool | None) -> bool | None:
-    """Whether an answer came from the cache: what the server counted, else what the arm meant and the clock agree on.
+def is_warm(arm: str, cached: int | None, quick: bool | None, counted: int | None = None) -> bool | None:
+    """Whether an answer came from the cache, by what the server said of it, its counters and the clock.
 
-    A count that says "nothing cached" is overruled when both the plan meant a hit and the clock saw one (counts that
-    are lost); one that says "cached" is believed, for a false one is judged as the hit that it claims to be.
+    cached / counted: tokens that usage / the counters say were skipped. A count of nothing in usage is overruled by two
+    of: the counters, the clock, what the plan meant (counts that are lost); one that says "cached" is believed, for a
+    false one is judged as the hit that it claims to be. None if they do not tell.
     """
     if cached is not None and cached > 0:
         return True
-    if arm in WARM_MEANT and quick is True:
+    against = (counted is not None and counted > 0) + (quick is True) + (arm in WARM_MEANT)
+    if against >= 2 and not (counted == 0 and cached == 0):
         return True
     if cached == 0:
         return False

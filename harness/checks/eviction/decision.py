@@ -51,7 +51,7 @@ def decide(pairs: Sequence[Pair]) -> Decision:
     alarms = tuple(result for result in results if result.alarm and _counts(result, families))
     repeated = [result for result in alarms if _repeats(result, fresh)]
     confirmed = tuple(result for result in repeated if _unexplained(result, fresh))
-    measured = {name: group for name, group in families.items() if name != PLACEBO and len(group) >= FEWEST}
+    measured = {name: group for name, group in families.items() if name != PLACEBO and _scored(group) >= FEWEST}
     effects = {name: smallest_effect(group, level) for name, group in measured.items()}
     return Decision(
         alarms=alarms,
@@ -63,6 +63,10 @@ def decide(pairs: Sequence[Pair]) -> Decision:
         asked_again=bool(fresh),
         smallest_effects={name: effect for name, effect in effects.items() if effect is not None},
     )
+
+
+def _scored(group: Sequence[Pair]) -> int:
+    return sum(pair.null is not None for pair in group)
 
 
 def _can_alarm(result: Result) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 
-from harness.checks.eviction.arms import TRAFFIC_HIT, sort_by_prompt
+from harness.checks.eviction.arms import HIT, TRAFFIC_HIT, sort_by_prompt
 from harness.checks.eviction.company import foreign_tokens
 from harness.checks.eviction.decision import PLACEBO, Decision, by_family, decide, passing_effect
 from harness.checks.eviction.exact import Exact, exact_tier
@@ -136,6 +136,9 @@ def _conclusion(
         return Status.INCONCLUSIVE, reason, None
     if missing := done.missing():
         return Status.INCONCLUSIVE, "not exercised: " + "; ".join(missing), None
+    if not any(name.startswith((f"{HIT}/", f"{TRAFFIC_HIT}/")) for name in decision.smallest_effects):
+        reason = "hits were not measured: too few prompts had a resume from far back beside them (several caches?)"
+        return Status.INCONCLUSIVE, reason, None
     worst = passing_effect(decision.smallest_effects)
     if worst > LARGEST_BLIND_SPOT:
         reason = f"too noisy or too few prompts: blind below {worst:.2f} nats, {LARGEST_BLIND_SPOT} are allowed"

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from harness.checks.eviction.arms import is_warm
 from harness.checks.eviction.judge import judge
 from harness.checks.history import Capabilities
 from harness.checks.verdict import Status, Verdict
@@ -317,3 +318,29 @@ def test_a_prompt_too_short_to_be_cached_shows_what_a_slot_kept() -> None:
     assert verdict.status is Status.FAIL
     assert "short/short" in verdict.reason
     assert judge(history(shots=shorts)).status is Status.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("arm", "cached", "quick", "counted", "warm"),
+    [
+        ("hit", 704, None, None, True),
+        ("hit", 704, False, 0, True),  # judged as what it claims to be
+        ("hit", 0, True, None, True),
+        ("hit", 0, None, 704, True),
+        ("returned", 0, True, 704, True),
+        ("returned", 0, None, 704, False),  # one witness against another
+        ("hit", 0, True, 0, False),
+        ("returned", None, None, None, None),
+        ("virgin", None, False, None, False),
+    ],
+)
+def test_two_of_usage_counters_clock_and_plan_say_what_was_a_hit(
+    arm: str, cached: int | None, quick: bool | None, counted: int | None, warm: bool | None
+) -> None:
+    assert is_warm(arm, cached, quick, counted) is warm
+
+
+def test_hits_without_a_far_resume_to_hold_them_against_are_not_a_pass() -> None:
+    verdict = judge(history(shots=[shot for shot in HEALTHY if shot.arm != "far"]))
+    assert verdict.status is Status.INCONCLUSIVE
+    assert "hits were not measured" in verdict.reason
