@@ -97,15 +97,20 @@ def _judged_pairs(arms: PromptArms, virgins: Sequence[Shot]) -> Iterable[Pair | 
     for arm in JUDGED:
         shots = arms.of(arm)
         cold = [shot for shot in shots if shot.warm is False]
-        warm = [shot for shot in shots if shot.warm]
+        warm = [shot for shot in shots if shot.warm and (arm != DECODED or _resumes_as(shot, hits))]
         if arm in (RETURNED, AGAIN) and cold:
             yield _cold_pair(arms, arm, cold, virgins)
         if warm:
             yield _cross_pair(arms, arm, warm, virgins)
             yield _shaped_pair(arms, arm, warm, virgins)
-        alike = [shot for shot in warm if hits and shot.cached == hits[0].cached]
+        alike = [shot for shot in warm if _resumes_as(shot, hits)]
         if arm not in (HIT, TRAFFIC_HIT, DECODED) and alike:
             yield _hit_pair(arms, arm, alike, hits)
+
+
+def _resumes_as(shot: Shot, hits: Sequence[Shot]) -> bool:
+    """Whether an answer resumed where the first hit did; what decoding refilled was not used otherwise."""
+    return bool(hits) and shot.cached == hits[0].cached
 
 
 def _cross_pair(arms: PromptArms, arm: str, shots: Sequence[Shot], virgins: Sequence[Shot]) -> Pair | None:
