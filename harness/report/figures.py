@@ -18,6 +18,7 @@ from harness.metrics.distribution import percentile_word
 from harness.metrics.latency import e2el_ms, itl_ms, ttft_ms
 from harness.records import Outcome, Record
 from harness.report import style
+from harness.report.acceptance_figure import draw_acceptance, has_drafts
 from harness.report.derive import RunData, RunSummary
 from harness.report.numbers import percent, run_letter
 from harness.report.scaling_figure import draw_scaling, wanted
@@ -45,7 +46,17 @@ class Drawing:
 def draw_all(runs: Sequence[RunData]) -> list[Drawing]:
     """Every figure, in the order of the page."""
     with style.settings():
-        return [*(draw(runs) for draw in FIGURES.values()), *_scaling(runs)]
+        return [*(draw(runs) for draw in FIGURES.values()), *_acceptance(runs), *_scaling(runs)]
+
+
+def _acceptance(runs: Sequence[RunData]) -> list[Drawing]:
+    """Acceptance length by cell, where any cell has one."""
+    cells = _cells(runs)
+    if not has_drafts(cells):
+        return []
+    words = "tokens per verify step of each cell, with the account they are from"
+    figure = draw_acceptance(cells, LOAD_AXES[_load(runs)])
+    return [Drawing(slug="acceptance_length", title="Acceptance length", words=words, figure=figure)]
 
 
 def _scaling(runs: Sequence[RunData]) -> list[Drawing]:
