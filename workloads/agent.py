@@ -80,7 +80,7 @@ class AgentFamily:
     """Agent sessions of one spec, see the module's text."""
 
     name = "agent"
-    version = 2
+    version = 3
     default_turns = 4
     given_sessions = None
 
@@ -181,7 +181,14 @@ class AgentFamily:
             left = self._context(call) if spec.whole else round(COMPACTED_SHARE * transcript.tokens)
             transcript.compact(max(least, left))
             return None
-        kept = transcript.length
+        kept: int | None = transcript.length
+        if call.cleared:
+            added = self._answer_tokens(before.output_tokens) + self._scaled(max(0, call.new_tokens))
+            surplus = transcript.tokens + added - self._context(call)
+            if surplus > 0 and not transcript.clear(surplus):
+                transcript.compact(self._context(call))
+                return None
+            kept = None
         room = self._context(call) - transcript.tokens if spec.whole else math.inf
         transcript.answer(call.kind, min(self._answer_tokens(before.output_tokens), round(min(room, 1e9))))
         new = self._context(call) - transcript.tokens if spec.whole else self._scaled(call.new_tokens)

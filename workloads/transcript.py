@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from workloads import agent_talk
 from workloads.plan import ChatPrompt, Json, Message, ToolCall
@@ -13,6 +14,7 @@ from workloads.tool_output import TOOL_OUTPUTS
 SHORTEST_RESULT_TOKENS = 8
 # A text may miss its length by this share where the count is costly, so that long ones are cut once or twice.
 FIT_SHARE = 0.01
+CLEARED = "[old tool result cleared] "
 
 
 class Transcript:
@@ -75,6 +77,25 @@ class Transcript:
             pasted = TOOL_OUTPUTS[self._rng.choice(agent_talk.PASTED)]
             task = f"{task}\n\n{self._text(pasted, rest)}"
         self._add(Message(role="user", content=task))
+
+    def clear(self, tokens: int) -> bool:
+        """Take about `tokens` tokens out of the oldest tool results; False, and nothing done, if there are fewer."""
+        chosen: dict[int, Message] = {}
+        left = tokens
+        for at, message in enumerate(self._messages):
+            if left <= 0:
+                break
+            if message.role == "tool" and message.content is not None and len(message.content) > len(CLEARED):
+                size = message_tokens(message, self._count)
+                kept = round(len(message.content) * max(0.0, 1 - left / size))
+                chosen[at] = replace(message, content=CLEARED + message.content[len(message.content) - kept :])
+                left -= size - message_tokens(chosen[at], self._count)
+        if left > max(SHORTEST_RESULT_TOKENS, FIT_SHARE * self.tokens):
+            return False
+        for at, message in chosen.items():
+            self.tokens += message_tokens(message, self._count) - message_tokens(self._messages[at], self._count)
+            self._messages[at] = message
+        return True
 
     def compact(self, tokens: int) -> None:
         """Replace everything but the system prompt by a summary, so that about `tokens` tokens are left."""
