@@ -161,3 +161,15 @@ def test_the_whole_mooncake_trace_hits_an_endless_cache_as_published() -> None:
     trace = read_trace([("m", text)], "mooncake")
     assert len(trace.requests) == 12_031
     assert infinite_cache_token_hit(trace) == pytest.approx(0.374, abs=0.0005)
+
+
+@pytest.mark.skipif(FULL is None, reason="LING_BENCH_TRACES names no folder with the whole public traces")
+def test_every_recorded_agent_session_at_hand_is_read_and_grows() -> None:
+    files = sorted((Path(str(FULL)) / "kv_cache_tester").glob("*.json"))
+    trace = read_trace([(path.name, path.read_text()) for path in files], "kv-cache-tester")
+    main = [request for request in trace.requests if request.parent is None]
+    assert len(files) >= 6 and len({request.session for request in main}) == len(files)
+    assert all(request.input_tokens and request.blocks for request in main)
+    shown = trace_stats(trace, approximate_count).as_json()
+    hit = shown["infinite_cache_token_hit"]
+    assert isinstance(hit, float) and 0.5 < hit < 1
