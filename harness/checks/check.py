@@ -40,7 +40,7 @@ class PlanRequest:
     logprob_fields: body fields that ask for the most alternatives per token that work, empty if none do. exclusive: the
     server is ours alone, so that steps which hurt others are allowed. max_model_len: None if it is not known.
     context_tokens: the context that the operator wants to use, None if none was named. follow_up: None for the first
-    round. elsewhere: another server is asked, for comparison.
+    round. elsewhere: another server is asked, for comparison. compared: there is one.
     """
 
     budget: CheckBudget
@@ -55,6 +55,7 @@ class PlanRequest:
     max_model_len: int | None = None
     context_tokens: int | None = None
     elsewhere: bool = False
+    compared: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,8 @@ class Check:
     many it wants. imagine: the answer of a healthy server to a request, good enough to foresee the cost of the plan.
     repeats_baseline: against a baseline it asks the very prompts of that run. compares_other: its first round is asked
     of a second server too, where one is named. route: the only one it can ask on ("chat"), None for either.
-    width: the concurrency where it depends on the budget.
+    width: the concurrency where it depends on the budget. timed: its verdict may rest on times, so that a harness that
+    did not keep up spoils it.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Check:
     imagine: Callable[[Ask], Observation] = answered
     repeats_baseline: bool = False
     compares_other: bool = False
+    timed: bool = False
     route: str | None = None
     width: Callable[[CheckBudget], int] | None = None
 

@@ -24,6 +24,8 @@ CPU_LIMIT = 0.95
 LEVEL_SHARE = 0.8
 LEVEL_TIME = 0.1
 REQUESTS_PER_SLOT = 2
+# Cells by what is wrong with them, in the verdict's details.
+LATE_CELLS, LOSSY_CELLS = "late_cells", "lossy_cells"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +51,7 @@ class Conduct:
 def judge(conducts: Sequence[Conduct]) -> Verdict:
     """FAIL means that figures of the named cells are not to be believed; unfinished cells are not examined."""
     finished = [each for each in conducts if each.info is not None and each.records]
-    findings = [(each, reasons) for each in finished if (reasons := tuple(_reasons(each)))]
+    findings = [(each, reasons) for each in finished if (reasons := (*_late(each), *_lost(each)))]
     status, reason = Status.PASS, f"the harness kept up in {len(finished)} cells"
     if not finished:
         status, reason = Status.INCONCLUSIVE, "no cell with requests came to its end"
@@ -64,11 +66,16 @@ def judge(conducts: Sequence[Conduct]) -> Verdict:
         examined=len(finished),
         violations=len(findings),
         evidence=tuple(_evidence(each, reasons) for each, reasons in findings),
-        details=_worst([each.info.health for each in finished if each.info is not None]),
+        details={
+            **_worst([each.info.health for each in finished if each.info is not None]),
+            LATE_CELLS: [each.cell for each in finished if any(_late(each))],
+            LOSSY_CELLS: [each.cell for each in finished if any(_lost(each))],
+        },
     )
 
 
-def _reasons(conduct: Conduct) -> Iterator[str]:
+def _late(conduct: Conduct) -> Iterator[str]:
+    """Why times of a cell are not to be believed."""
     assert conduct.info is not None
     health = conduct.info.health
     lag_p50_ms, lag_p99_ms, cpu = health.loop_lag_p50_ms, health.loop_lag_p99_ms, health.cpu_share
@@ -82,6 +89,10 @@ def _reasons(conduct: Conduct) -> Iterator[str]:
     if late_ms is not None and late_ms > LATE_P99_LIMIT_MS:
         yield f"requests went out late: p99 {late_ms:.0f} ms (limit {LATE_P99_LIMIT_MS:g})"
     yield from _level(conduct, conduct.info.concurrency)
+
+
+def _lost(conduct: Conduct) -> Iterator[str]:
+    """Why no figure of a cell is."""
     yield from (f"{what}: {count}" for what, count in conduct.lost.items() if count)
 
 

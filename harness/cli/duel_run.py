@@ -24,9 +24,12 @@ from harness.cli.progress import CellProgress
 from harness.cli.provenance import clock_facts, host_facts, versions
 from harness.cli.sizing import sized
 from harness.cli.target import EndpointChoice, describe, identify, make_target, parse_access
+from harness.cli.verdict_output import unsound
 from harness.clock import MonotonicClock
 from harness.drive import CellSpec, cell_name, run_round
+from harness.drive.judging import write_verdicts
 from harness.drive.probing import keep_probe
+from harness.drive.soundness import judge_soundness
 from harness.endpoint.client import Client
 from harness.endpoint.secret import redact_argv
 from harness.endpoint.target import Target, Timeouts
@@ -259,11 +262,17 @@ def _refuse_without_hits(request: DuelRequest, runs: Sequence[RunFolder]) -> Non
 
 
 def _conclude(request: DuelRequest, runs: Sequence[RunFolder]) -> int:
-    """Derive both runs, compare them, print where they are."""
-    sides = []
+    """Derive both runs, compare them, print where they are; exit code 4 if the harness did not keep up."""
+    sides, conduct = [], []
     for side, run in zip(request.sides, runs, strict=True):
         derive(run)
+        conduct.append(judge_soundness(run))
+        write_verdicts(run, conduct[-1:])
         sides.append(measured_side(side.letter, run, side.label))
         click.echo(f"{side.letter}: {run.path}", err=True)
     told = replace(request.asked, anyway=True)
-    return tell(put_side_by_side(sides, told), told)
+    code = tell(put_side_by_side(sides, told), told)
+    for side, found in zip(request.sides, conduct, strict=True):
+        if unsound([found]) and found.verdict is not None:
+            click.echo(f"warning: {side.letter}: {found.verdict.reason}; nothing here is to be believed", err=True)
+    return Exit.UNSOUND if unsound(conduct) else code

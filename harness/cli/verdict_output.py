@@ -9,12 +9,15 @@ import click
 import orjson
 
 from harness.checks.judgement import Judgement, statuses
+from harness.checks.registry import CHECKS
+from harness.checks.soundness import LATE_CELLS, LOSSY_CELLS
 from harness.checks.soundness import NAME as SOUNDNESS
 from harness.checks.verdict import Status
 from harness.cli.exits import Exit
 from harness.drive.judging import write_verdicts
 from harness.drive.soundness import judge_soundness
 from harness.store import RunFolder
+from workloads.plan import Json
 
 _UNDECIDED = {Status.SUSPECT, Status.INCONCLUSIVE}
 
@@ -42,9 +45,22 @@ def exit_code(judgements: Sequence[Judgement]) -> Exit:
     found = set(statuses(each for each in judgements if each.check != SOUNDNESS))
     if Status.FAIL in found:
         return Exit.FAIL
-    if unsound(judgements) or any(each.verdict is None for each in judgements):
+    if _spoilt(judgements) or any(each.verdict is None for each in judgements):
         return Exit.UNSOUND
     return Exit.UNDECIDED if found & _UNDECIDED else Exit.PASS
+
+
+def _spoilt(judgements: Sequence[Judgement]) -> bool:
+    """Whether records were lost, or times are wrong in a round of a check that listens to them."""
+    details = [each.verdict.details for each in judgements if each.check == SOUNDNESS and each.verdict is not None]
+    late = [cell for found in details for cell in _names(found.get(LATE_CELLS))]
+    lossy = [cell for found in details for cell in _names(found.get(LOSSY_CELLS))]
+    timed = {name for name, check in CHECKS.items() if check.timed}
+    return bool(lossy) or any(cell.rpartition("-r")[0] in timed for cell in late)
+
+
+def _names(value: Json) -> list[str]:
+    return [str(each) for each in value] if isinstance(value, Sequence) and not isinstance(value, str) else []
 
 
 def unsound(judgements: Sequence[Judgement]) -> bool:

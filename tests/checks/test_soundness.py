@@ -104,8 +104,10 @@ def test_lost_records_are_unsound_and_none_lost_is_not() -> None:
 
 def test_what_was_not_measured_is_no_reason() -> None:
     verdict = judge([conduct(NOTHING)])
-    assert verdict.status is Status.PASS and verdict.details == {}
-    assert judge([conduct(replace(NOTHING, loop_lag_p50_ms=0.0))]).details == {"worst_loop_lag_p50_ms": 0.0}
+    nowhere: dict[str, object] = {"late_cells": [], "lossy_cells": []}
+    assert verdict.status is Status.PASS and verdict.details == nowhere
+    worst = {"worst_loop_lag_p50_ms": 0.0}
+    assert judge([conduct(replace(NOTHING, loop_lag_p50_ms=0.0))]).details == worst | nowhere
 
 
 def test_nothing_finished_is_undecided() -> None:
@@ -119,22 +121,36 @@ def test_the_warm_up_does_not_count() -> None:
     assert judge([conduct(records=(late, *requests(8)))]).status is Status.PASS
 
 
+def ended(status: Status, **unsound: list[str]) -> Exit:
+    """The exit code of a run of `eviction`, with what the harness said of itself."""
+    soundness = Verdict(
+        check="soundness", status=Status.FAIL if unsound else Status.PASS, reason="so", examined=1, details=unsound
+    )
+    return exit_code(
+        [
+            Judgement(check="eviction", verdict=Verdict(check="eviction", status=status, reason="so", examined=1)),
+            Judgement(check="soundness", verdict=soundness),
+        ]
+    )
+
+
 @pytest.mark.parametrize(
-    ("check", "soundness", "code"),
+    ("check", "unsound", "code"),
     [
-        (Status.PASS, Status.PASS, Exit.PASS),
-        (Status.PASS, Status.FAIL, Exit.UNSOUND),
-        (Status.SUSPECT, Status.FAIL, Exit.UNSOUND),
-        (Status.FAIL, Status.FAIL, Exit.FAIL),
-        (Status.INCONCLUSIVE, Status.PASS, Exit.UNDECIDED),
+        (Status.PASS, {}, Exit.PASS),
+        (Status.PASS, {"late_cells": ["eviction-r0"]}, Exit.UNSOUND),
+        (Status.SUSPECT, {"late_cells": ["heartbeat-r0", "cached-tokens-r1"]}, Exit.UNSOUND),
+        (Status.PASS, {"late_cells": ["spec-parity-r0", "capabilities-r0"]}, Exit.PASS),
+        (Status.INCONCLUSIVE, {"late_cells": ["isolation-r2"]}, Exit.UNDECIDED),
+        (Status.PASS, {"lossy_cells": ["spec-parity-r0"]}, Exit.UNSOUND),
+        (Status.FAIL, {"late_cells": ["eviction-r0"], "lossy_cells": ["eviction-r0"]}, Exit.FAIL),
+        (Status.INCONCLUSIVE, {}, Exit.UNDECIDED),
     ],
 )
-def test_exit_codes(check: Status, soundness: Status, code: Exit) -> None:
-    judgements = [
-        Judgement(check=name, verdict=Verdict(check=name, status=status, reason="so", examined=1))
-        for name, status in (("eviction", check), ("soundness", soundness))
-    ]
-    assert exit_code(judgements) is code
+def test_lost_records_spoil_every_verdict_and_late_ones_those_that_listen_to_time(
+    check: Status, unsound: dict[str, list[str]], code: Exit
+) -> None:
+    assert ended(check, **unsound) is code
 
 
 def test_a_run_is_judged_from_its_folder(tmp_path: Path) -> None:

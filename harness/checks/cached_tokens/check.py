@@ -49,4 +49,5 @@ CACHED_TOKENS = Check(
     judge=judge,
     concurrency=1,
     imagine=imagined,
+    timed=True,
 )

@@ -62,4 +62,5 @@ EVICTION = Check(
     judge=judge,
     concurrency=8,
     imagine=imagined,
+    timed=True,
 )
