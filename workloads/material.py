@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 
@@ -38,12 +38,14 @@ class Material:
     """Stretches of text without end, one for every name.
 
     token_ids: ordinary text in the server's own ids, enough of them; None where prompts have to be text, whose
-    lengths are then as good as `count`. seed: another seed gives other stretches under the same names.
+    lengths are then as good as `count`. seed: another seed gives other stretches under the same names. found: real
+    texts of this machine by what they are, for plans that ask for them.
     """
 
     seed: Json
     count: CountTokens
     token_ids: tuple[int, ...] | None = None
+    found: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.token_ids is not None and not enough_ids(self.token_ids):

@@ -1,7 +1,8 @@
 """What has to be asked to know how many drafts are accepted: classes of content, cold and hit, later turns, deep texts.
 
 Requests go one after the other, with the server's counters read after each. Labels: `content` (the class), `arm`, and
-`pair`, which the arms of one text have in common. All texts are made by this package under its own licence.
+`pair`, which the arms of one text have in common. Texts are made by this package under its own licence, but for
+documentation and source, which are found on the machine (Python's own, under the PSF licence).
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ from workloads.text import cut_to_tokens, paragraphs, seeded
 from workloads.waves import Wave, Waves
 
 NAME = "mtp"
-VERSION = 1
+VERSION = 2
 COLD, HIT, LATER, STOPPED, DEEP, WATCHED = "cold", "hit", "later", "stopped", "deep", "watched"
-# Arms that serve identities alone: their lengths are no property of the content.
-LEFT_OUT = frozenset({STOPPED, WATCHED})
+SAMPLED = "sampled"
+# Arms that serve identities alone, and the one of another temperature: no property of the content.
+LEFT_OUT = frozenset({STOPPED, WATCHED, SAMPLED})
 WATCHED_TOKENS = 384
 WATCH_NS = 60_000_000
 WATCHES = 12
-OPENING_CHARS = 64
+PASSAGE_CHARS = 150
 FEWEST_IDS = 8
 
 
@@ -35,31 +37,24 @@ def _random_letters(rng: random.Random, chars: int) -> str:
     return " ".join(words)[: max(1, chars)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Content:
-    """One class: text of at least so many characters, and what follows it in the prompt."""
-
-    make: Callable[[random.Random, int], str]
-    ending: Callable[[str], str]
+def _repeated(rng: random.Random, chars: int) -> str:
+    """One passage again and again: going on is copying it, for a model with instructions or without."""
+    passage = paragraphs(rng, PASSAGE_CHARS)[:PASSAGE_CHARS]
+    return f"{passage}\n" * (chars // (len(passage) + 1) + 1)
 
 
-def _as_it_is(text: str) -> str:
-    return ""
-
-
-def _copy(text: str) -> str:
-    """An instruction, and the start of the copy, so that a model without instructions goes on with it too."""
-    return f"\n\nThe same text once more, word for word:\n\n{text[:OPENING_CHARS]}"
-
-
-# From hard to draft to easy.
-CONTENTS: Mapping[str, Content] = {
-    "random": Content(make=_random_letters, ending=_as_it_is),
-    "identifiers": Content(make=CLASSES["identifiers"][0], ending=_as_it_is),
-    "prose": Content(make=paragraphs, ending=_as_it_is),
-    "code": Content(make=CLASSES["code"][0], ending=_as_it_is),
-    "copy": Content(make=paragraphs, ending=_copy),
+# From hard to draft to easy, but that a small model makes its identifiers as it likes.
+CONTENTS: Mapping[str, Callable[[random.Random, int], str]] = {
+    "random": _random_letters,
+    "identifiers": CLASSES["identifiers"][0],
+    "prose": paragraphs,
+    "code": CLASSES["code"][0],
+    "copy": _repeated,
 }
+DOCUMENTATION, SOURCE = "documentation", "source"
+# Real texts, where the material has them: their acceptance is no matter of how this package makes texts.
+FOUND = (DOCUMENTATION, SOURCE)
+ALL_CONTENTS = (*CONTENTS, *FOUND)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,12 +87,13 @@ def mtp(material: Material, options: MtpOptions) -> Waves:
             lambda past: tuple(_later(material, options, past)),
             lambda past: tuple(_stopped(options, past)),
             lambda past: tuple(_deep(material, options)),
+            lambda past: tuple(_sampled(options, past)),
             lambda past: _watched(material, options),
         ),
         parameters={
             "seed": material.seed,
             "name": options.name,
-            "classes": list(CONTENTS),
+            "classes": list(_contents(material, 0)),
             "prompts": options.prompts,
             "tokens": options.tokens,
             "deep_tokens": options.deep_tokens,
@@ -111,7 +107,7 @@ def _texts(material: Material, options: MtpOptions) -> Iterator[Wave]:
     """Classes take turns, so that a drift of the server falls on all of them."""
     yield (Scrape(key=f"{options.name}/before"),)
     for index in range(options.prompts):
-        for content in CONTENTS:
+        for content in _contents(material, index):
             text = _text(material, options, content, index, options.tokens)
             for arm in (COLD, HIT):
                 yield from _asked(options, content, index, arm, text, options.tokens)
@@ -120,7 +116,7 @@ def _texts(material: Material, options: MtpOptions) -> Iterator[Wave]:
 def _later(material: Material, options: MtpOptions, past: Past) -> Iterator[Wave]:
     """The text with its own answer and more of the same kind after it; nothing where no text came."""
     for index in range(0, options.prompts, 2):
-        for content in CONTENTS:
+        for content in _contents(material, index):
             cold = past.seen.get(_key(options, content, index, COLD))
             if cold is None or cold.text is None:
                 continue
@@ -149,11 +145,22 @@ def _stopped(options: MtpOptions, past: Past) -> Iterator[Wave]:
 
 def _deep(material: Material, options: MtpOptions) -> Iterator[Wave]:
     for index in range(0, options.prompts, 2):
-        for content in CONTENTS:
+        for content in _contents(material, index):
             number = index + 2 * options.prompts
             text = _text(material, options, content, number, options.deep_tokens)
             for arm in (DEEP, HIT):
                 yield from _asked(options, content, number, arm, text, options.deep_tokens)
+
+
+def _sampled(options: MtpOptions, past: Past) -> Iterator[Wave]:
+    """Every second text again, drawn at temperature 1."""
+    colds = [ask for ask in past.asks if ask.arm == COLD]
+    for number, cold in enumerate(colds[::2]):
+        parameters: Mapping[str, Json] = {**cold.parameters, "temperature": 1.0, "seed": 1 + number}
+        labels = {**cold.labels, "arm": SAMPLED}
+        ask = replace(cold, key=f"{cold.session}/{SAMPLED}", arm=SAMPLED, parameters=parameters, labels=labels)
+        yield (ask,)
+        yield (Scrape(key=f"{ask.key}/counters"),)
 
 
 def _watched(material: Material, options: MtpOptions) -> tuple[Wave, ...]:
@@ -166,13 +173,27 @@ def _watched(material: Material, options: MtpOptions) -> tuple[Wave, ...]:
     return ((ask, *looks), (Scrape(key=f"{ask.key}/after"),))
 
 
+def _contents(material: Material, index: int) -> tuple[str, ...]:
+    """Classes of text number `index`: found ones take every second turn."""
+    return (*CONTENTS, *(name for name in FOUND if name in material.found and index % 2 == 0))
+
+
+def _cut_of(found: str) -> Callable[[random.Random, int], str]:
+    """Stretches of a text from the start of any of its lines."""
+
+    def make(rng: random.Random, chars: int) -> str:
+        start = found.find("\n", rng.randrange(max(1, len(found) - 2 * chars))) + 1
+        return found[start : start + max(1, chars)]
+
+    return make
+
+
 def _text(material: Material, options: MtpOptions, content: str, index: int, tokens: int) -> str:
-    """A text that nothing else begins like; only a copy has an ending."""
-    kind = CONTENTS[content]
-    rng = seeded(material.seed, NAME, options.name, content, index)
-    opening = f"{rng.getrandbits(40):010x} "
-    text = cut_to_tokens(lambda chars: opening + kind.make(rng, chars), tokens, material.count)
-    return text + kind.ending(text)
+    """A text that nothing else begins like."""
+    make = CONTENTS[content] if content in CONTENTS else _cut_of(material.found[content])
+    path = (material.seed, NAME, options.name, content, index)
+    opening = f"{seeded(*path).getrandbits(40):010x} "
+    return cut_to_tokens(lambda chars: opening + make(seeded(*path, "text"), chars), tokens, material.count)
 
 
 def _asked(options: MtpOptions, content: str, index: int, arm: str, text: str, tokens: int) -> Iterator[Wave]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from harness.checks.check import PROMPTS_OF_BUDGET, CheckBudget
 from workloads.plan import Json
 
-REQUIRABLE = ("billing", "cached-tokens", "reasoning", "speculation", "tools")
+REQUIRABLE = ("billing", "cached-tokens", "exact-drafts", "reasoning", "speculation", "tools")
 SHORTEST_CONTEXT = 256
 ENDPOINT_TYPES = ("auto", "chat", "completions")
 

@@ -20,6 +20,7 @@ from harness.cli.counting import Counting, by_characters, by_server, by_tokenize
 from harness.cli.disk import disk_trouble_is_a_message
 from harness.cli.estimate import Rates, cost_line, measured_rates
 from harness.cli.exits import Exit, NothingMeasured
+from harness.cli.found_texts import found_texts
 from harness.cli.other_server import OtherServer, ask_other
 from harness.cli.presets import sampled_fields, tell_checks_preset
 from harness.cli.progress import CellProgress, round_of
@@ -46,6 +47,7 @@ from harness.endpoint.target import EndpointType, Target, Timeouts
 from harness.records import SCHEMA_VERSION, RunInfo, TargetInfo
 from harness.store import RunFolder, StoreError, new_run_id
 from workloads.material import Material, enough_ids
+from workloads.mtp import NAME as MTP
 from workloads.text import paragraphs, seeded
 
 CLOCK = MonotonicClock()
@@ -149,7 +151,10 @@ async def prepare(choice: EndpointChoice, access: Access, options: CheckOptions)
         ids = await tokenize(client, paragraphs(seeded(options.seed, "corpus"), CORPUS_CHARS))
     info = describe(choice, discovery, model, options.endpoint_type)
     return info, Material(
-        seed=options.seed, count=counting.count, token_ids=ids if ids is not None and enough_ids(ids) else None
+        seed=options.seed,
+        count=counting.count,
+        token_ids=ids if ids is not None and enough_ids(ids) else None,
+        found=found_texts() if MTP in options.checks else {},
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -15,6 +16,9 @@ from harness.endpoint.side import TextSource
 from harness.endpoint.target import METRICS_PATH
 from harness.records import CounterSample, ErrorKind, RequestError
 
+# Accepted drafts by their position in a step, which a label numbers from 0, as vLLM and llama.cpp have it.
+_ACCEPTED_AT = "spec_decode_num_accepted_tokens_per_pos_total"
+_POSITION = re.compile(r'position="(\d+)"')
 COUNTER_NAMES: Mapping[str, Mapping[str, Names]] = MappingProxyType(
     {name: dialect.counters for name, dialect in DIALECTS.items() if dialect.counters}
 )
@@ -64,6 +68,17 @@ def total(sample: CounterSample, engine: str, meaning: str) -> float | None:
             values = [value for group in found for value in group]
             return sum(values) / len(values) if meaning in _SHARES else sum(values)
     return None
+
+
+def accepted_by_position(sample: CounterSample) -> dict[int, float]:
+    """Accepted drafts by position in a step, from 0, over all other labels; empty if the server does not show them."""
+    found: dict[int, float] = {}
+    for key, value in sample.values.items():
+        name, _, labels = key.partition("{")
+        position = _POSITION.search(labels)
+        if name.endswith(_ACCEPTED_AT) and position is not None:
+            found[int(position.group(1))] = found.get(int(position.group(1)), 0.0) + value
+    return found
 
 
 def engine_of_counters(names: Mapping[str, float]) -> str | None:

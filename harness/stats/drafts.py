@@ -113,10 +113,27 @@ def counted_drafts(before: Mapping[str, float], after: Mapping[str, float], answ
         return None
     drafted = _moved(before, after, "spec_draft_tokens")
     if accepted is not None:
-        return Drafts(steps=steps, accepted=accepted, drafted=drafted)
+        return Drafts(steps=steps, accepted=accepted, drafted=drafted, histogram=_histogram(before, after, steps))
     if generated is None:
         return None
     return Drafts(steps=steps, accepted=max(0, generated - steps - answers), drafted=drafted, inferred=True)
+
+
+def accepted_at(position: int) -> str:
+    """What the count of drafts accepted at a position of a step, from 0, is called among counters by meaning."""
+    return f"spec_accepted_at_{position}"
+
+
+def _histogram(before: Mapping[str, float], after: Mapping[str, float], steps: int) -> tuple[int, ...] | None:
+    """Steps by number of accepted drafts: a step that accepted draft i accepted all before it. None if not counted."""
+    depth = 0
+    while accepted_at(depth) in after:
+        depth += 1
+    if not depth:
+        return None
+    moved = [round(after[accepted_at(i)] - before.get(accepted_at(i), 0.0)) for i in range(depth)]
+    at_least = [steps, *moved, 0]
+    return tuple(at_least[number] - at_least[number + 1] for number in range(depth + 1))
 
 
 def _moved(before: Mapping[str, float], after: Mapping[str, float], name: str) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.stats.drafts import Drafts, counted_drafts, drafts_of
+from harness.stats.drafts import Drafts, accepted_at, counted_drafts, drafts_of
 
 VLLM = {
     "metrics": {
@@ -58,3 +58,19 @@ def test_counters_without_drafts_or_run_backwards_are_none() -> None:
     assert counted_drafts({"generation_tokens": 0.0}, {"generation_tokens": 9.0}) is None
     values = {"spec_drafts": 9.0, "spec_accepted": 1.0}
     assert counted_drafts(values, {"spec_drafts": 2.0, "spec_accepted": 1.0}) is None
+
+
+def test_counters_by_position_give_steps_by_number_of_accepted_drafts() -> None:
+    names = ("spec_drafts", "spec_accepted", accepted_at(0), accepted_at(1), accepted_at(2))
+    before = dict(zip(names, (10.0, 8.0, 5.0, 2.0, 1.0), strict=True))
+    after = dict(zip(names, (20.0, 19.0, 11.0, 6.0, 2.0), strict=True))
+    found = counted_drafts(before, after)
+    # Of ten steps six accepted the first draft, four the second, one the third.
+    assert found is not None and found.histogram == (4, 2, 3, 1)
+    assert sum(found.histogram) == found.steps == 10
+    assert sum(number * count for number, count in enumerate(found.histogram)) == found.accepted
+
+
+def test_counters_without_positions_give_no_histogram() -> None:
+    found = counted_drafts({"spec_drafts": 0.0, "spec_accepted": 0.0}, {"spec_drafts": 3.0, "spec_accepted": 2.0})
+    assert found is not None and found.histogram is None

@@ -79,7 +79,7 @@ def conditional_rates(rows: Sequence[Row]) -> tuple[float | None, ...]:
 
     From the number of steps by accepted drafts; None for a position that nothing reached.
     """
-    histograms = [row.own.histogram for row in rows if row.own is not None and row.own.histogram is not None]
+    histograms = [found for row in rows if (found := row.histogram) is not None]
     if not histograms:
         return ()
     depth = max(map(len, histograms))

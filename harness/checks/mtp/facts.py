@@ -43,6 +43,12 @@ class Row:
         return next((each for each in (self.counted, self.own, self.events) if each is not None), None)
 
     @property
+    def histogram(self) -> tuple[int, ...] | None:
+        """Steps by number of accepted drafts, by the counters or the answer's own fields; None if neither tells."""
+        accounts = (self.counted, self.own)
+        return next((each.histogram for each in accounts if each is not None and each.histogram is not None), None)
+
+    @property
     def source(self) -> str | None:
         """Where `drafts` comes from; None if there is none."""
         names = {"counters": self.counted, "the answers' own fields": self.own, "stream events": self.events}

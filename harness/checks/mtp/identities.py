@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.checks.mtp.facts import Row
 from harness.checks.verdict import Evidence
@@ -18,28 +18,35 @@ FEWEST_TOKENS_SEEN = 8
 FEWEST_LOOKS = 2
 # Counts verify steps when a request ends, by design.
 COUNTS_AT_THE_END = frozenset({"sglang"})
+# Count the drafts that a step accepted before they look for the end of the answer among them.
+COUNTS_WHOLE_LAST_STEP = frozenset({"vllm"})
+PAST_THE_END = "counted past the end"
+# Drafts of one step where the server does not say how many it makes.
+MOST_DRAFTS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
-    """One broken identity; `rule` names it."""
+    """One broken identity; `rule` names it. custom: what the engine is known to do everywhere."""
 
     rule: str
     evidence: Evidence
+    custom: bool = False
 
 
 def broken_identities(rows: Sequence[Row], counters: Sequence[CounterSample], engine: str | None) -> list[Broken]:
     """Every identity that any account breaks."""
-    found = [each for row in rows for each in _of_row(row)]
+    found = [each for row in rows for each in _of_row(row, engine)]
     if engine not in COUNTS_AT_THE_END:
         found += _counted_late(rows, counters)
     return found
 
 
-def _of_row(row: Row) -> Iterator[Broken]:
+def _of_row(row: Row, engine: str | None) -> Iterator[Broken]:
     for source, account in (("its own fields", row.own), ("the counters", row.counted)):
         if account is not None:
             yield from _of_account(row, source, account)
+            yield from _past_the_end(row, source, account, engine)
     if row.own is not None and row.counted is not None and not row.own.inferred:
         same = (row.own.steps, row.own.accepted) == (row.counted.steps, row.counted.accepted)
         if not same:
@@ -65,14 +72,22 @@ def _of_account(row: Row, source: str, account: Drafts) -> Iterator[Broken]:
         if sum(account.histogram) != account.steps or weighted != accepted:
             text = f"the histogram {list(account.histogram)} is not {account.steps} steps with {accepted} accepted"
             yield _broken("histogram", row, text, account)
-    if row.completion_tokens is not None and not account.inferred:
-        excess = 1 + account.steps + accepted - row.completion_tokens
-        if excess > LARGEST_EXCESS:
-            text = (
-                f"1 + {account.steps} steps + {accepted} accepted by {source} is {excess} more than the"
-                f" {row.completion_tokens} tokens of the answer"
-            )
-            yield _broken("counted past the end", row, text, account)
+
+
+def _past_the_end(row: Row, source: str, account: Drafts, engine: str | None) -> Iterator[Broken]:
+    """Drafts that are no part of the answer; those of one step are an engine's custom where it is known for it."""
+    if row.completion_tokens is None or account.inferred:
+        return
+    excess = 1 + account.steps + account.accepted - row.completion_tokens
+    if excess <= LARGEST_EXCESS:
+        return
+    text = (
+        f"1 + {account.steps} steps + {account.accepted} accepted by {source} is {excess} more than the"
+        f" {row.completion_tokens} tokens of the answer"
+    )
+    depth = account.depth if account.depth is not None else MOST_DRAFTS
+    custom = engine in COUNTS_WHOLE_LAST_STEP and excess <= LARGEST_EXCESS + depth
+    yield replace(_broken(PAST_THE_END, row, text, account), custom=custom)
 
 
 def _counted_late(rows: Sequence[Row], counters: Sequence[CounterSample]) -> Iterator[Broken]:

@@ -11,7 +11,7 @@ from harness.checks.mtp.contrasts import CONFIRMING_CONFIDENCE, Contrast, agains
 from harness.checks.mtp.facts import Row, rows_of
 from harness.checks.mtp.identities import Broken, broken_identities
 from harness.checks.verdict import Evidence, FollowUp, Status, Verdict
-from workloads.mtp import CONTENTS, LEFT_OUT, NAME
+from workloads.mtp import ALL_CONTENTS, CONTENTS, LEFT_OUT, NAME, SAMPLED
 from workloads.plan import Json
 
 FEWEST_REQUESTS = 10
@@ -21,7 +21,9 @@ EXPECTED_SLACK = 0.2
 COLLAPSED_SHARE = 0.2
 FEWEST_FIRST_RATE = 0.2
 ENOUGH_FIRST_STEPS = 50
-SPECULATION = "speculation"
+# If one step in twenty accepted anything, so many in vain would come once in 28,000 times.
+ENOUGH_SAMPLED_STEPS = 200
+SPECULATION, EXACT_DRAFTS = "speculation", "exact-drafts"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,7 @@ class _Findings:
     rows: Sequence[Row]
     measured: Sequence[Row]
     broken: Sequence[Broken]
+    custom: Sequence[Broken]
     overall: Estimate | None
     hits: Contrast | None
     baseline: Contrast | None
@@ -47,7 +50,7 @@ def judge(history: CheckHistory) -> Verdict:
         rules = ", ".join(dict.fromkeys(each.rule for each in found.broken))
         reason = f"drafts are counted wrongly ({rules}): {found.broken[0].evidence.text}"
         return _verdict(found, Status.FAIL, reason, [each.evidence for each in found.broken])
-    return _unexercised(found) or _drops(found) or _unexpected(found) or _sound(found)
+    return _unexercised(found) or _drops(found) or _never_sampled(found) or _unexpected(found) or _sound(found)
 
 
 def _find(history: CheckHistory) -> _Findings:
@@ -55,11 +58,14 @@ def _find(history: CheckHistory) -> _Findings:
     measured = [row for row in with_steps(rows) if row.arm not in LEFT_OUT]
     first = [row for row in measured if row.round_index == 0]
     earlier = None if history.baseline is None else rows_of(history.baseline)
+    identities = broken_identities(rows, history.counters, history.capabilities.engine)
+    forgiven = EXACT_DRAFTS not in history.required
     return _Findings(
         history=history,
         rows=rows,
         measured=measured,
-        broken=broken_identities(rows, history.counters, history.capabilities.engine),
+        broken=[each for each in identities if not (each.custom and forgiven)],
+        custom=[each for each in identities if each.custom and forgiven],
         overall=estimate(measured),
         hits=hits_against_cold(first),
         baseline=None if earlier is None else against_baseline(first, earlier),
@@ -131,6 +137,25 @@ def _again(found: _Findings, contrast: Contrast) -> Contrast | None:
     return against_baseline(found.fresh, earlier, CONFIRMING_CONFIDENCE)
 
 
+def _never_sampled(found: _Findings) -> Verdict | None:
+    """Drafts accepted greedily and never at temperature 1: answers are right, and drafting is in vain (K25 exact)."""
+    sampled, greedy = _at_temperature_1(found), found.overall
+    if sampled is None or greedy is None or sampled.steps < ENOUGH_SAMPLED_STEPS:
+        return None
+    if sampled.length > 1 or greedy.length - 1 < FEWEST_FIRST_RATE:
+        return None
+    reason = (
+        f"at temperature 1 none of the drafts of {sampled.steps} steps is accepted; otherwise the acceptance length is"
+        f" {greedy.in_words()}"
+    )
+    ids = tuple(row.request_id for row in found.rows if row.arm == SAMPLED)
+    return _verdict(found, Status.FAIL, reason, [Evidence(request_ids=ids, text=reason)])
+
+
+def _at_temperature_1(found: _Findings) -> Estimate | None:
+    return estimate([row for row in found.rows if row.arm == SAMPLED])
+
+
 def _unexpected(found: _Findings) -> Verdict | None:
     """Figures that only look wrong: they were measured on other prompts, or have another explanation."""
     expected, overall = found.history.expected_acceptance, found.overall
@@ -150,7 +175,7 @@ def _unexpected(found: _Findings) -> Verdict | None:
 def _sound(found: _Findings) -> Verdict:
     assert found.overall is not None, "only called with something measured"
     parts = [f"acceptance length {found.overall.in_words()} by {_source(found)}"]
-    means = {name: value for name in CONTENTS if (value := estimate(_of(found, name))) is not None}
+    means = {name: value for name in ALL_CONTENTS if (value := estimate(_of(found, name))) is not None}
     if means:
         parts.append(", ".join(f"{name} {value.length:.2f}" for name, value in means.items()))
     if found.hits is None:
@@ -159,6 +184,8 @@ def _sound(found: _Findings) -> Verdict:
         parts.append(f"hits accept {found.hits.ratio:.0%} of what the same prompts accept cold")
     if found.baseline is not None:
         parts.append(f"{found.baseline.ratio:.0%} of the baseline")
+    if found.custom:
+        parts.append(f"{len(found.custom)} answers count accepted drafts behind their end, as this engine does")
     return _verdict(found, Status.PASS, "; ".join(parts))
 
 
@@ -200,6 +227,7 @@ def _sampling(history: CheckHistory) -> str:
 
 def _details(found: _Findings) -> dict[str, Json]:
     contrasts = [each for each in (found.hits, found.baseline) if each is not None]
+    sampled = _at_temperature_1(found)
     return {
         "source": _source(found) if found.measured else None,
         "acceptance": by_group(found.measured),
@@ -208,6 +236,9 @@ def _details(found: _Findings) -> dict[str, Json]:
         "smallest_drop_found": {each.name: round(each.smallest_drop, 3) for each in contrasts},
         "expected": found.history.expected_acceptance,
         "sampling": _sampling(found.history),
+        "temperature_1": None if sampled is None else sampled.as_json(),
+        "texts": "made by ling-bench, but for documentation and source: Python's own, under the PSF licence",
+        "answers_counted_past_their_end": len(found.custom),
         "identities_broken": list(dict.fromkeys(each.rule for each in found.broken)),
         "cut_short": found.history.cut_short,
     }

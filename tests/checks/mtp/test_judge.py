@@ -11,7 +11,7 @@ from harness.checks.history import Capabilities, CheckHistory
 from harness.checks.mtp.judge import judge
 from harness.checks.verdict import Status, Verdict
 from tests.checks.mtp.histories import Shot, halved_on, history, shots, watched
-from workloads.mtp import COLD, HIT
+from workloads.mtp import COLD, HIT, SAMPLED
 from workloads.plan import Json
 
 
@@ -105,8 +105,40 @@ def test_drafts_counted_past_the_end_fail_and_one_that_ends_an_answer_does_not()
     ended = [*asked[:3], replace(asked[3], tokens=asked[3].completion - 1), *asked[4:]]
     assert judge(history(ended)).status is Status.PASS
     past = [*asked[:3], replace(asked[3], tokens=asked[3].completion - 2), *asked[4:]]
-    verdict = judge(history(past))
+    verdict = judge(history(past, engine="sglang"))
     assert verdict.status is Status.FAIL and "counted past the end" in verdict.reason
+
+
+def test_an_engine_that_counts_its_last_step_whole_is_told_of_and_not_failed() -> None:
+    asked = shots()
+    past = [*asked[:3], replace(asked[3], tokens=asked[3].completion - 2), *asked[4:]]
+    verdict = judge(history(past, engine="vllm"))
+    assert verdict.status is Status.PASS and "behind their end" in verdict.reason
+    required = judge(history(past, engine="vllm", required=frozenset({"exact-drafts"})))
+    assert required.status is Status.FAIL and "counted past the end" in required.reason
+    far = [*asked[:3], replace(asked[3], tokens=asked[3].completion - 5), *asked[4:]]
+    assert judge(history(far, engine="vllm")).status is Status.FAIL
+
+
+def sampled_shots(by_depth: tuple[int, ...]) -> list[Shot]:
+    return [replace(shot, arm=SAMPLED, by_depth=by_depth) for shot in shots() if shot.arm == COLD]
+
+
+def test_drafts_that_are_never_accepted_at_temperature_1_fail() -> None:
+    verdict = judge(history([*shots(), *sampled_shots((20, 0, 0, 0))]))
+    assert verdict.status is Status.FAIL and "at temperature 1 none of the drafts of 400 steps" in verdict.reason
+
+
+def test_fewer_accepted_drafts_at_temperature_1_are_no_fault_and_no_part_of_the_mean() -> None:
+    verdict = judge(history([*shots(), *sampled_shots((19, 1, 0, 0))]))
+    assert verdict.status is Status.PASS
+    assert verdict.reason == judge(history(shots())).reason
+    told = verdict.details["temperature_1"]
+    assert isinstance(told, Mapping) and told["acceptance_length"] == 1.05
+
+
+def test_too_few_steps_at_temperature_1_prove_nothing() -> None:
+    assert judge(history([*shots(), *sampled_shots((20, 0, 0, 0))[:9]])).status is Status.PASS
 
 
 def test_steps_without_drafts_are_forgiven() -> None:
