@@ -13,6 +13,7 @@ from harness.cli.duel_options import SIDES, SideOptions, endpoint_options, side_
 from harness.cli.duel_run import DuelRequest, run_duel
 from harness.cli.memory import parse_contexts
 from harness.cli.options import CACHE_MODES, SweepOptions, parse_concurrency, parse_note
+from harness.cli.presets import typed_sampling
 from harness.cli.running import run_async
 from harness.cli.sampling import read_sampling
 from harness.metrics import parse_goodput, parse_percentiles
@@ -69,7 +70,7 @@ def duel(**given: object) -> int:
     leaves an ordinary run folder; `ling-bench compare` can put them side by side again. The page's path is the last
     line on stdout.
     """
-    sides = tuple(side_options(side, given) for side in SIDES)
+    sides = tuple(side_options(side, given, typed_sampling(given)) for side in SIDES)
     request = _request(given, sides)
     return run_async(lambda: run_duel(request))
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import click
 
 from harness.cli.options import SweepOptions
+from harness.cli.presets import deployment_sampling
+from workloads.plan import Json
 
 SIDES = ("a", "b")
 Decorated = Callable[..., int]
@@ -18,8 +20,8 @@ class EndpointOption:
     """One endpoint option: its name without dashes, how it is typed, and its value where nobody gives one."""
 
     name: str
-    kind: click.Choice[str] | type[str] | type[float] = str
-    default: str | float | None = None
+    kind: click.Choice[str] | type[str] | type[float] | type[int] = str
+    default: str | float | int | None = None
     multiple: bool = False
     environment: str | None = None
     help: str = ""
@@ -37,14 +39,22 @@ ENDPOINT_OPTIONS = (
     EndpointOption(name="stall-timeout", kind=float, default=120.0, help="Seconds."),
     EndpointOption(name="request-timeout", kind=float, default=3600.0, help="Seconds."),
     EndpointOption(name="label", help="What to call the side; default: its model."),
-    EndpointOption(name="preset", help="Preset or config.json, for the memory arithmetic."),
+    EndpointOption(
+        name="preset",
+        help="Published deployment: its sampling and memory. A model preset or config.json: memory alone.",
+    ),
+    EndpointOption(name="retries", kind=int, default=0, help="Send again what was refused with 429; counted."),
+    EndpointOption(name="metrics-url", multiple=True, help="Counters elsewhere, such as workers; repeatable."),
     EndpointOption(name="price-per-hour", help="For the cost of tokens."),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideOptions:
-    """What was typed for one side, with what holds for both filled in."""
+    """What was typed for one side, with what holds for both filled in.
+
+    sampling: body fields of a published deployment that nothing typed replaces; empty without one.
+    """
 
     letter: str
     base_url: str
@@ -60,12 +70,19 @@ class SideOptions:
     label: str | None
     preset: str | None
     price_per_hour: str | None
+    sampling: Mapping[str, Json] = field(default_factory=dict)
+    retries: int = 0
+    metrics_urls: tuple[str, ...] = ()
 
     def applied_to(self, plan: SweepOptions) -> SweepOptions:
         """The plan as this side is asked it."""
         return replace(
             plan,
             model=self.model,
+            sampling=self.sampled(plan.sampling),
+            preset=self.preset if self.sampling else None,
+            retries=self.retries,
+            metrics_urls=self.metrics_urls,
             endpoint_type=self.endpoint_type,
             tokenizer=self.tokenizer,
             connect_timeout_s=self.connect_timeout_s,
@@ -73,6 +90,10 @@ class SideOptions:
             stall_timeout_s=self.stall_timeout_s,
             request_timeout_s=self.request_timeout_s,
         )
+
+    def sampled(self, shared: Mapping[str, Json]) -> dict[str, Json]:
+        """Body fields of this side's requests: those of both, and its deployment's for what nobody typed."""
+        return {**shared, **self.sampling}
 
 
 def endpoint_options(command: Decorated) -> Decorated:
@@ -105,18 +126,26 @@ def _help_for_both(option: EndpointOption) -> str:
     return f"{option.help}{default} Both sides; --a-{option.name}, --b-{option.name} for one."
 
 
-def side_options(side: str, given: Mapping[str, object]) -> SideOptions:
-    """One side's options: its own, else those for both, else the defaults. UsageError without an address."""
+def side_options(side: str, given: Mapping[str, object], typed: frozenset[str] = frozenset()) -> SideOptions:
+    """One side's options: its own, else those for both, else the defaults. UsageError without an address.
+
+    typed: sampling fields that were typed, which win over a deployment's.
+    """
     base_url = _chosen(side, "base-url", given)
     if base_url is None:
         raise click.UsageError(f"--{side} URL is missing: which server is side {side.upper()}?")
     texts = {name: _text(_chosen(side, name, given)) for name in ("model", "tokenizer", "label", "preset")}
     seconds = {name: _seconds(_chosen(side, name, given)) for name in _TIMEOUTS}
-    headers = _chosen(side, "header", given)
+    headers, pages = _chosen(side, "header", given), _chosen(side, "metrics-url", given)
+    retries = _chosen(side, "retries", given)
+    endpoint_type = str(_chosen(side, "endpoint-type", given))
     return SideOptions(
         letter=side.upper(),
         base_url=str(base_url),
-        endpoint_type=str(_chosen(side, "endpoint-type", given)),
+        endpoint_type=endpoint_type,
+        retries=retries if isinstance(retries, int) else 0,
+        metrics_urls=pages if isinstance(pages, tuple) else (),
+        sampling=deployment_sampling(texts["preset"], endpoint_type, typed),
         api_key=_text(_chosen(side, "api-key", given)),
         headers=headers if isinstance(headers, tuple) else (),
         price_per_hour=_text(_chosen(side, "price-per-hour", given)),

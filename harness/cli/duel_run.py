@@ -115,7 +115,7 @@ async def _identified(side: SideOptions) -> Contender:
     except ValueError as error:
         raise click.UsageError(f"--{side.letter.lower()}: {error}") from None
     choice = EndpointChoice(base=base, chosen_by=f"option --{side.letter.lower()}")
-    access = parse_access(side.api_key, side.headers)
+    access = parse_access(side.api_key, side.headers, side.retries, side.metrics_urls)
     timeouts = Timeouts(
         connect_s=side.connect_timeout_s,
         first_byte_s=side.first_byte_timeout_s,
@@ -242,7 +242,7 @@ async def _one_cell(bout: Bout, turn: int, contender: Contender, client: Client,
     try:
         await run_round(
             run,
-            replace(spec, cell=name, round_index=turn),
+            replace(spec, cell=name, round_index=turn, sampling=contender.options.sampled(spec.sampling)),
             bout.generator,
             client,
             CLOCK,

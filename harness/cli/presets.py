@@ -6,7 +6,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 
 import click
+from click.core import ParameterSource
 
+from harness.cli.sampling import read_sampling
 from harness.memory.deployment import Deployment
 from harness.records import TargetInfo
 from workloads.plan import Json
@@ -113,3 +115,24 @@ def tell_checks_preset(name: str | None, checks: Sequence[str], info: TargetInfo
         click.echo(f"      sampled so: {', '.join(sampled)} (the thinking switch on the chat route only)", err=True)
     if greedy:
         click.echo(f"      at temperature 0, because they need greedy answers: {', '.join(greedy)}", err=True)
+
+
+def typed_sampling(given: Mapping[str, object]) -> frozenset[str]:
+    """Sampling fields that the running command was told: by their own options, or in --extra-body."""
+    context = click.get_current_context()
+    own = (name for name in _SAMPLING if context.get_parameter_source(name) is ParameterSource.COMMANDLINE)
+    try:
+        extra = read_sampling({**given, "temperature": None, "top_p": None, "top_k": None, "ignore_eos": False})
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    return frozenset((*own, *extra))
+
+
+def deployment_sampling(name: str | None, endpoint_type: str, typed: frozenset[str]) -> dict[str, Json]:
+    """A published deployment's body fields but for those that were typed; empty for a model or no name at all."""
+    from harness.report.deployments import deployment_names, load_deployment
+
+    if name is None or name not in deployment_names():
+        return {}
+    fields = load_deployment(name).fields(endpoint_type)
+    return {each: value for each, value in fields.items() if each not in typed}

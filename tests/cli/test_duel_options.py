@@ -53,3 +53,18 @@ def test_a_missing_side_is_a_usage_error() -> None:
 @pytest.mark.parametrize(("rounds", "order"), [(1, "AB"), (2, "ABBA"), (3, "ABBAAB"), (4, "ABBAABBA")])
 def test_cells_take_turns(rounds: int, order: str) -> None:
     assert "".join("AB"[side] for side, _ in order_of(rounds)) == order
+
+
+def test_a_deployment_sets_the_sampling_of_its_own_side_but_for_what_was_typed() -> None:
+    given = typed("--base-url", "http://host", "--b-preset", "ling-3.1-flash-8xh200", "--b-retries", "2")
+    a, b = (side_options(side, given, frozenset({"top_k"})) for side in SIDES)
+    assert a.sampled({"temperature": 0.0}) == {"temperature": 0.0}
+    sampled = b.sampled({"temperature": 0.0, "top_k": 5})
+    assert sampled.pop("chat_template_kwargs") == {"enable_thinking": True}
+    assert sampled == {"temperature": 1.0, "top_p": 0.95, "top_k": 5}
+    assert (a.retries, b.retries, b.metrics_urls) == (0, 2, ())
+
+
+def test_a_model_preset_is_for_the_memory_alone() -> None:
+    given = typed("--base-url", "http://host", "--preset", "deepseek-v3")
+    assert [side_options(side, given).sampling for side in SIDES] == [{}, {}]
