@@ -11,7 +11,17 @@ import click
 from harness.checks.check import PROMPTS_OF_BUDGET
 from harness.cli.exits import Exit
 from harness.cli.running import run_async
-from harness.cli.selftest_plan import HEALTHY, QUICK, QUICK_HEALTHY, chosen, modes, planted, variants
+from harness.cli.selftest_plan import (
+    HEALTHY,
+    LOOKING,
+    QUICK,
+    QUICK_HEALTHY,
+    Planted,
+    chosen,
+    modes,
+    planted,
+    variants,
+)
 from harness.cli.selftest_run import SelftestRequest, cost_lines, run_selftest
 from harness.cli.trials import default_jobs
 
@@ -51,6 +61,11 @@ def selftest(**given: object) -> int:
     return run_async(lambda: run_selftest(request))
 
 
+def _healthy(*, quick: bool) -> tuple[Planted, ...]:
+    """In a hurry one variant, and the checks that look for faults."""
+    return variants(QUICK_HEALTHY, LOOKING) if quick else variants(tuple(HEALTHY))
+
+
 def _request(given: Mapping[str, object]) -> SelftestRequest:
     """Check what was typed; every mistake is a UsageError before anything is started."""
     names, quick = given["faults"], bool(given["quick"])
@@ -69,7 +84,7 @@ def _request(given: Mapping[str, object]) -> SelftestRequest:
     assert isinstance(result_dir, Path) and isinstance(report_dir, Path)
     return SelftestRequest(
         faults=tuple(planted(name, full=bool(given["full"])) for name in wanted),
-        healthy=variants(() if not healthy else QUICK_HEALTHY if quick else tuple(HEALTHY)),
+        healthy=_healthy(quick=quick) if healthy else (),
         budget=str(given["budget"]),
         seed=int(str(given["seed"])),
         result_dir=result_dir,

@@ -80,6 +80,8 @@ WATCHES: dict[str, Watch] = {
     "K34:tier": Watch(checks=("cached-tokens",), engine=HOST),
     "K35": Watch(checks=("stream", "cached-tokens"), engine=ROOMY),
 }
+# Checks that look for any planted fault.
+LOOKING = tuple(name for name in CHECKS if any(name in watch.checks for watch in WATCHES.values()))
 # One of every kind, by the check that finds it soonest.
 QUICK: tuple[str, ...] = (
     "K01:skip", "K11:unzeroed", "K12:modulo", "K14:slot", "K17:counts",
@@ -144,10 +146,10 @@ def planted(name: str, *, full: bool) -> Planted:
     )
 
 
-def variants(names: Collection[str]) -> tuple[Planted, ...]:
-    """Healthy variants, asked by every check."""
+def variants(names: Collection[str], checks: Sequence[str] = tuple(CHECKS)) -> tuple[Planted, ...]:
+    """Healthy variants, asked by every check, or by those given."""
     return tuple(
-        Planted(code="", mode=name, size=HEALTHY_SIZE, checks=tuple(CHECKS), engine=(*BASE, *HEALTHY[name]))
+        Planted(code="", mode=name, size=HEALTHY_SIZE, checks=tuple(checks), engine=(*BASE, *HEALTHY[name]))
         for name in HEALTHY
         if name in names
     )
