@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 from workloads.heartbeat import AFTER, BEFORE, LOAD, HeartbeatOptions, heartbeat
 from workloads.material import Material
-from workloads.mtp import STOPPED, WATCHED, MtpOptions, mtp
-from workloads.plan import Ask, Done, Generator, Observation, Step, TokenPrompt, Wait
+from workloads.mtp import FOUND, STOPPED, WATCHED, MtpOptions, mtp
+from workloads.plan import Ask, Done, Generator, Observation, Step, TextPrompt, TokenPrompt, Wait
 from workloads.spec_parity import ANSWER, RESCORED, SpecParityOptions, spec_parity
 from workloads.stream import StreamOptions, stream
 from workloads.text import approximate_count
@@ -113,3 +114,43 @@ def test_every_prompt_is_asked_in_both_forms() -> None:
         forms = [ask.stream for ask in asks if ask.session == name and not ask.labels["continuous"]]
         assert forms == [False, True, True, False]
     assert all(ask.labels["stop"] == ["one"] for ask in asks if ask.labels["kind"] == "stop")
+
+
+def test_found_texts_are_classes_of_every_second_turn_and_come_as_they_are() -> None:
+    text = "\n".join(f"line {number} of a real text" for number in range(4000))
+    found = replace(MATERIAL, found={"documentation": text})
+    asks = asks_of(mtp(found, MtpOptions(prompts=2)))
+    colds = [ask for ask in asks if ask.arm == "cold" and ask.labels["content"] == "documentation"]
+    assert len(colds) == 1
+    prompt = colds[0].prompt
+    assert isinstance(prompt, TextPrompt) and prompt.text.partition(" ")[2] in text
+    assert "source" not in {ask.labels["content"] for ask in asks}
+    assert not {ask.labels["content"] for ask in asks_of(mtp(MATERIAL, MtpOptions(prompts=2)))} & set(FOUND)
+
+
+def test_every_second_text_is_drawn_at_temperature_1() -> None:
+    asks = asks_of(mtp(MATERIAL, MtpOptions(prompts=2)))
+    colds, sampled = ([ask for ask in asks if ask.arm == arm] for arm in ("cold", "sampled"))
+    assert len(sampled) == len(colds) / 2
+    assert {ask.prompt for ask in sampled} < {ask.prompt for ask in colds}
+    assert all(ask.parameters["temperature"] == 1.0 for ask in sampled)
+    assert len({ask.parameters["seed"] for ask in sampled}) == len(sampled)
+
+
+def test_the_copied_passage_goes_on_and_on() -> None:
+    ask = next(ask for ask in asks_of(mtp(MATERIAL, MtpOptions(prompts=1))) if ask.labels["content"] == "copy")
+    assert isinstance(ask.prompt, TextPrompt)
+    lines = ask.prompt.text.partition(" ")[2].split("\n")
+    assert len(lines) > 2 and set(lines[1:-1]) == {lines[1]} and lines[1].startswith(lines[-1])
+
+
+def test_one_token_answers_are_asked_only_where_samples_alarmed() -> None:
+    options = SpecParityOptions(prompts=3, sampled=2, singles=5)
+    lengths = [ask.max_tokens for ask in asks_of(spec_parity(MATERIAL, options)) if ask.labels["kind"] == "sampled"]
+    assert lengths == [48, 48, 1, 1, 1, 1, 1]
+
+
+def test_a_battery_asks_every_probe_plain_before_any_under_a_salt() -> None:
+    asks = asks_of(heartbeat(MATERIAL, HeartbeatOptions(load=1, salt=True)))
+    battery = [ask for ask in asks if ask.labels["phase"] == BEFORE]
+    assert [ask.labels["salted"] for ask in battery] == [False] * (len(battery) // 2) + [True] * (len(battery) // 2)
