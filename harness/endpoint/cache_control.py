@@ -20,13 +20,22 @@ async def flush(client: ControlPort, engine: str | None, clock: Clock) -> Flushe
     recipes = tuple(each.flush for each in DIALECTS.values() if each.flush is not None) if own is None else (own,)
     found = Flushed(path=None, error=refusal("the server has no known route that empties its cache", 404))
     for recipe in recipes:
-        found = await _patiently(recipe, client, clock)
+        found = await patiently(recipe, client, clock)
         if not absent(found):
             return found
     return found
 
 
-async def _patiently(recipe: Recipe, client: ControlPort, clock: Clock) -> Flushed:
+async def clear_l3(client: ControlPort, engine: str | None, clock: Clock) -> Flushed:
+    """Empty the tier behind the cache (L3), which must come before the flush; as patient as `flush`."""
+    recipe = dialect_of(engine).clear_l3
+    if recipe is None:
+        return Flushed(path=None, error=refusal("no route is known that empties the tier behind the cache", 404))
+    return await patiently(recipe, client, clock)
+
+
+async def patiently(recipe: Recipe, client: ControlPort, clock: Clock) -> Flushed:
+    """Carry a recipe out, and again while the server is busy, for PATIENCE_S seconds."""
     give_up_ns = clock.now_ns() + round(PATIENCE_S * NS_PER_S)
     while True:
         found = await recipe(client)
