@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from harness.drive.soundness import judge_soundness
 from harness.records import (
     SCHEMA_VERSION,
     CellInfo,
@@ -28,7 +29,7 @@ from harness.records import (
     Usage,
 )
 from harness.report.build import build_report
-from harness.report.derive import derive
+from harness.report.derive import load_run
 from harness.store import CellWriter, RunFolder
 from workloads.plan import Phase
 
@@ -158,8 +159,9 @@ def main() -> None:
     if not options.keep:
         path = _timed("write", lambda: write_run(options.folder, options.requests, options.tokens, options.cells))
     with RunFolder.open(path) as run:
-        _timed("derive", lambda: derive(run))
-    _timed("report", lambda: build_report([path], options.folder / "report"))
+        data = _timed("read and measure", lambda: load_run(run))
+        _timed("soundness", lambda: judge_soundness(run, data.histories))
+    _timed("report", lambda: build_report([data], options.folder / "report"))
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
 
 

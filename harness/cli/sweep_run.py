@@ -232,14 +232,16 @@ async def _search(
 def _conclude(request: SweepRequest, run: RunFolder) -> int:
     """Derive the figures, draw the report, print the table; the run folder is the last line of stdout."""
     from harness.report.build import build_report
-    from harness.report.derive import derive
+    from harness.report.derive import load_run, write_summary
     from harness.report.terminal import sweep_table
     from harness.report.verdicts import verdict_table
 
-    summary = derive(run)
-    soundness = judge_soundness(run)
+    data = load_run(run)
+    summary = data.summary
+    write_summary(run, summary)
+    soundness = judge_soundness(run, data.histories)
     write_verdicts(run, [soundness])
-    files = build_report([run.path], request.report_dir / run.info.run_id)
+    files = build_report([data], request.report_dir / run.info.run_id)
     click.echo(f"report: {files.index_html}", err=True)
     if request.as_json:
         content = {**summary.as_json(), "soundness": soundness.verdict}

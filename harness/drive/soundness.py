@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from harness.checks.judgement import Judgement
 from harness.checks.soundness import NAME, Conduct, judge
 from harness.records import ErrorKind, RoundPlan
@@ -10,18 +12,20 @@ from harness.store import CellHistory, RunFolder, read_cell
 _LEVEL_COMMANDS = frozenset({"sweep", "duel"})
 
 
-def judge_soundness(run: RunFolder) -> Judgement:
-    """The verdict on the harness's own conduct in every cell of a run."""
+def judge_soundness(run: RunFolder, known: Mapping[str, CellHistory] | None = None) -> Judgement:
+    """The verdict on the harness's own conduct in every cell of a run; `known`: histories that are read already."""
     plans = {plan.cell: plan for plan in run.rounds()}
-    return Judgement(check=NAME, verdict=judge([_conduct(run, cell, plans.get(cell)) for cell in run.cells()]))
+    read = {} if known is None else known
+    histories = [read[cell] if cell in read else read_cell(run, cell) for cell in run.cells()]
+    conducts = [_conduct(run, history, plans.get(history.cell)) for history in histories]
+    return Judgement(check=NAME, verdict=judge(conducts))
 
 
-def _conduct(run: RunFolder, cell: str, plan: RoundPlan | None) -> Conduct:
-    history = read_cell(run, cell)
+def _conduct(run: RunFolder, history: CellHistory, plan: RoundPlan | None) -> Conduct:
     paused = run.info.options.get("think_time_s") not in (None, 0)
     closed = plan is not None and plan.arrivals is None
     return Conduct(
-        cell=cell,
+        cell=history.cell,
         info=history.info,
         records=history.records,
         lost=_lost(history),

@@ -29,15 +29,17 @@ class ReportFiles:
     figures: tuple[Path, ...]
 
 
-def build_report(runs: Sequence[Path], out_dir: Path, percentiles: Sequence[float] | None = None) -> ReportFiles:
-    """Derive each run anew from its records and write one report over all of them.
+def build_report(
+    runs: Sequence[Path | RunData], out_dir: Path, percentiles: Sequence[float] | None = None
+) -> ReportFiles:
+    """Derive each run anew from its records, unless it was just now, and write one report over all of them.
 
     `percentiles` win over those the runs were made with. Raises StoreError for a folder that is not a run, ValueError
     for no run at all.
     """
     if not runs:
         raise ValueError("a report needs at least one run")
-    loaded = [_derived(path, percentiles) for path in runs]
+    loaded = [run if isinstance(run, RunData) else _derived(run, percentiles) for run in runs]
     summaries = [each.summary for each in loaded]
     out_dir.mkdir(parents=True, exist_ok=True)
     measured = [each for each in loaded if _measured(each.summary)]
