@@ -65,7 +65,8 @@ _QUESTIONS = "\n\n".join(f"{check.name}: {check.question}" for check in CHECKS.v
 @click.option("--price-output", type=float, default=None, help="Price of a million output tokens.")
 @click.option(
     "--other-url", default=None, metavar="URL",
-    help="A second server with the same model and tokenizer, without drafts: spec-parity compares their answers.",
+    help="A second server with the same model and tokenizer: parity compares their answers; so does spec-parity, if it"
+    " does not draft.",
 )  # fmt: skip
 @click.option("--other-model", default=None, metavar="NAME", help="Its model, if it serves several.")
 @click.option("--other-api-key", default=None, help="Its bearer key; never saved.")

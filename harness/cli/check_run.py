@@ -131,6 +131,7 @@ def _dry_run(request: CheckRequest) -> int:
         endpoint_type="chat",
         exclusive=options.exclusive_server,
         context_tokens=options.context,
+        compared=options.other_url is not None,
     )
     for name in askable(options):
         click.echo(cost_line(CHECKS[name], first_round(CHECKS[name], setting, Capabilities()), None))
@@ -195,6 +196,7 @@ def make_setting(options: CheckOptions, info: TargetInfo, material: Material) ->
         exclusive=options.exclusive_server,
         max_model_len=info.max_model_len,
         context_tokens=options.context,
+        compared=options.other_url is not None,
         deadline_ns=deadline_ns,
     )
 

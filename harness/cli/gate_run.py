@@ -164,6 +164,7 @@ def _dry_run(request: GateRequest) -> int:
         endpoint_type="chat",
         exclusive=options.exclusive_server,
         context_tokens=options.context,
+        compared=options.other_url is not None,
     )
     phases = phases_of(request.profile, options, counting, options.max_tokens_total)
     found = costs(phases, request.profile, setting, Capabilities(), askable(options))

@@ -36,7 +36,7 @@ class CheckSetting:
     body fields of every request.
     exclusive: the server is ours alone. max_model_len: None if it is not known. context_tokens: the context that is
     wanted, None if none was named. deadline_ns: on the clock of the run, when nothing new may be asked any more; None
-    for no such moment.
+    for no such moment. compared: another server was named to compare with.
     """
 
     budget: CheckBudget
@@ -50,6 +50,7 @@ class CheckSetting:
     max_model_len: int | None = None
     context_tokens: int | None = None
     deadline_ns: int | None = None
+    compared: bool = False
 
 
 async def find_capabilities(
@@ -104,7 +105,8 @@ async def ask_elsewhere(
     """Ask another server what this one's first round will be compared with; recorded as "<check>-other-r0"."""
     left = tokens_left(setting.budget, run)
     request = replace(plan_request(setting, load_capabilities(run), tokens_left=left), elsewhere=True)
-    spec = replace(_cell(setting, other_name(check.name), 0, left, clock), concurrency=check.concurrency_at(setting.budget))
+    cell = _cell(setting, other_name(check.name), 0, left, clock)
+    spec = replace(cell, concurrency=check.concurrency_at(setting.budget))
     if not run.is_finished(spec.cell):
         await run_round(run, spec, check.plan(request), client, clock, progress)
 
@@ -130,6 +132,7 @@ def plan_request(
         logprob_fields=logprob_fields(setting.endpoint_type, count),
         exclusive=setting.exclusive,
         max_model_len=setting.max_model_len,
+        compared=setting.compared,
         context_tokens=setting.context_tokens,
     )
 

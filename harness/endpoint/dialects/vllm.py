@@ -33,6 +33,7 @@ _COUNTERS: Mapping[str, Names] = {
         ("vllm:prefix_cache_hits_total",),
         ("vllm:gpu_prefix_cache_hits_total",),
     ),
+    "tier_tokens": (("vllm:external_prefix_cache_hits_total",),),
     "running": (("vllm:num_requests_running",),),
     "waiting": (("vllm:num_requests_waiting",),),
     # Recurrent states live in the same blocks: there is no gauge of their own.
