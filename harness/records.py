@@ -130,8 +130,8 @@ class Complete:
     event_count: events that carried generated tokens; their times are in the cell's sidecar at
     [times_offset, times_offset + event_count).
     event_tokens: tokens of each such event; None means one each. first_event_tokens repeats the first for TPOT.
-    unparsed_events: events that were not understood. retries: requests sent again: dead pooled connections replaced before any byte
-    came, and 429 waited out where that was asked for (extra["rate_limited"] counts those).
+    unparsed_events: events that were not understood. retries: requests sent again: dead pooled connections
+    replaced before any byte came, and 429 waited out where that was asked for (extra["rate_limited"] counts those).
     extra: engine fields kept as they came (timings, metrics, sglext, cost), not interpreted here.
     """
 
@@ -217,7 +217,8 @@ class CellInfo:
     sent/ok/refused/unknown count measured requests; warmup_requests counts those left out. ended_by: the limit that
     ended the cell before its plan did ("duration", "requests", "tokens"), None if none did. context_tokens: the prompt
     length asked for with --context, None if the workload's own was taken. arrivals: what an open load is called, None
-    for a closed loop; request_rate: its requests a second where that is one finite number.
+    for a closed loop; request_rate: its requests a second where that is one finite number. cold_start: how a cold
+    cache was reached ("by": "nonce", "flush" or "flood", and what proved it), None if the cache was left as it was.
     """
 
     cell: str
@@ -245,6 +246,7 @@ class CellInfo:
     context_tokens: int | None = None
     arrivals: str | None = None
     request_rate: float | None = None
+    cold_start: Mapping[str, Json] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

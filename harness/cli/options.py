@@ -81,6 +81,8 @@ class SweepOptions:
     worker_engine: str = "local"
     ray_address: str | None = None
     auto_max: float = 256
+    cold_by: str = "nonce"
+    allow_l3_clear: bool = False
     preset: str | None = None
     retries: int = 0
     metrics_urls: tuple[str, ...] = ()
@@ -106,6 +108,10 @@ class SweepOptions:
             raise ValueError(f"--workers: {self.workers!r} is neither a number of processes nor auto")
         if self.ray_address is not None and self.worker_engine != RAY:
             raise ValueError("--ray-address belongs to --engine ray")
+        if self.allow_l3_clear and self.cold_by != "flush":
+            raise ValueError("--allow-l3-clear belongs to --cold-by flush")
+        if self.auto and self.cold_by != "nonce":
+            raise ValueError("--auto keeps its cells apart by a nonce; leave --cold-by out")
         self._check_loads()
 
     def _check_lengths(self) -> None:

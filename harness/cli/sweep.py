@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
+from harness.cli.cold_start import cold_options
 from harness.cli.manners import manners_options
 from harness.cli.options import CACHE_MODES, SweepOptions, parse_concurrency, parse_note
 from harness.cli.presets import PRESET_HELP, with_preset
@@ -54,6 +55,7 @@ RESUME_OPTIONS = ("base_url", "api_key", "headers", "notes", "result_dir", "repo
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed asks the same.")
 @click.option("--cache", type=click.Choice(CACHE_MODES), default="cold", show_default=True, help=CACHE_HELP)
+@cold_options
 @workload_options
 @click.option("--preset", default=None, metavar="NAME", help=PRESET_HELP)
 @click.option("--ignore-eos", is_flag=True, help="Send ignore_eos, so that every answer has its full length.")
@@ -122,6 +124,7 @@ def _options(context: click.Context, given: Mapping[str, object]) -> SweepOption
     checked: dict[str, object] = {
         **read_workload(given),
         **_levels(context, given),
+        "cold_by": "flush" if given["flush_cache"] else given["cold_by"],
         "sampling": read_sampling(given),
         "goodput": parse_goodput(_texts(given["goodput"])),
         "metric_percentiles": parse_percentiles(str(given["metric_percentiles"])),

@@ -13,6 +13,7 @@ import orjson
 
 from harness.cli.auto import findings, run_search, told
 from harness.cli.budget import SweepPlan
+from harness.cli.cold_start import reached_cold
 from harness.cli.counting import Counting, by_characters, by_server, by_tokenizer_file
 from harness.cli.disk import disk_trouble_is_a_message
 from harness.cli.exits import Exit
@@ -193,6 +194,7 @@ async def _measure(
             await keep_probe(run, client)
             for plan, spec in cells_in_order(plans, options.num_runs):
                 if not run.is_finished(spec.cell):
+                    spec = await reached_cold(run, options, spec, target, counting, CLOCK)
                     await run_round(run, spec, plan.generator, client, CLOCK, progress, count_tokens=count_tokens)
     except asyncio.CancelledError:
         progress.close()

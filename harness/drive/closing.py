@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.drive.health import MeterReading
@@ -10,6 +10,7 @@ from harness.drive.spec import CellSpec
 from harness.drive.tally import Tally
 from harness.drive.witness import counter_warnings
 from harness.records import CellInfo, CounterSample, HarnessHealth, Outcome
+from workloads.plan import Json
 
 LAG_LIMIT_MS = 20.0
 
@@ -63,9 +64,17 @@ def closing_record(spec: CellSpec, tally: Tally, ended: Ended) -> CellInfo:
         warnings=(*_warnings(spec, ended, health), *counter_warnings(ended.counters, tally.own)),
         ended_by=ended.ended_by,
         context_tokens=spec.context_tokens,
+        cold_start=_cold_start(spec),
         arrivals=spec.arrivals,
         request_rate=spec.request_rate,
     )
+
+
+def _cold_start(spec: CellSpec) -> Mapping[str, Json] | None:
+    """What was done before the cell, else its nonce."""
+    if spec.cold_start is not None:
+        return spec.cold_start
+    return {"by": "nonce"} if spec.nonce is not None else None
 
 
 def _health(tally: Tally, ended: Ended) -> HarnessHealth:

@@ -24,7 +24,8 @@ class CellSpec:
     over it; None means 5 ms each, at most a quarter of the duration. max_requests: most measured requests. max_tokens:
     most prompt and output tokens of the cell, warm-up included. sampling: body fields of every request. raw_every: keep
     the raw answer of every n-th request (0: none), and of each that failed. scrape: read the server's counters. engine:
-    whose ways of emptying a cache are used; None tries them all. context_tokens: the prompt length aimed at, where
+    whose ways of emptying a cache are used; None tries them all. cold_start: how its cold cache was reached, where
+    that was not by a nonce. context_tokens: the prompt length aimed at, where
     cells of a run differ in it. arrivals: what an open load is called ("4/s", "inf", "trace x10"), None for a closed
     loop. request_rate: its requests a second, where that is one finite number. connections: to be opened before
     measuring, None as many as the concurrency. nonce_pieces: texts of one token to make the nonce of.
@@ -47,6 +48,7 @@ class CellSpec:
     scrape: bool = True
     engine: str | None = None
     context_tokens: int | None = None
+    cold_start: Mapping[str, Json] | None = None
     arrivals: str | None = None
     request_rate: float | None = None
     connections: int | None = None

@@ -72,3 +72,11 @@ def test_the_help_of_cache_says_what_cold_means() -> None:
     words = " ".join(CliRunner().invoke(ling_bench, ["sweep", "--help"]).output.split())
     assert "cold at the start of a cell" in words
     assert "turns within a session still hit" in words
+
+
+def test_emptying_the_tier_behind_belongs_to_a_flush_and_a_search_keeps_to_nonces() -> None:
+    with pytest.raises(ValueError, match="--allow-l3-clear belongs to --cold-by flush"):
+        SweepOptions(concurrency=(1,), dataset_name="agent", allow_l3_clear=True)
+    with pytest.raises(ValueError, match="--auto keeps its cells apart by a nonce"):
+        SweepOptions(concurrency=(1,), dataset_name="agent", auto=True, cold_by="flush")
+    assert SweepOptions(concurrency=(1,), dataset_name="agent", cold_by="flush", allow_l3_clear=True).cold_by == "flush"
