@@ -10,6 +10,7 @@ from harness.checks.isolation.check import ISOLATION
 from harness.checks.mtp.check import MTP
 from harness.checks.overload.check import OVERLOAD
 from harness.checks.parity.check import PARITY
+from harness.checks.reasoning.check import REASONING
 from harness.checks.recall.check import RECALL
 from harness.checks.spec_parity.check import SPEC_PARITY
 from harness.checks.stream.check import STREAM
@@ -25,6 +26,7 @@ CHECKS: dict[str, Check] = {
         MTP,
         OVERLOAD,
         PARITY,
+        REASONING,
         RECALL,
         SPEC_PARITY,
         STREAM,

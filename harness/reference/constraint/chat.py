@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from harness.reference.constraint.automaton import Automaton, Chain, Either, Literal, Node
 from harness.reference.constraint.base import Constraint
 from harness.reference.constraint.schema import any_object, node_of
-from harness.reference.constraint.tokens import Formed, Free, Grammar, Thinking, Until, Vocabulary
+from harness.reference.constraint.tokens import Formed, Free, Grammar, Thinking, Until, Vocabulary, Without
 from harness.reference.tokenizer import CONTROL_TOKENS, SPECIAL_TOKENS, Tokenizer
 
 GRAMMARS_KEPT = 64
@@ -41,6 +41,7 @@ class Forms:
         self._grammars: dict[Node, Grammar] = {}
         self._call_start = tokenizer.id_of(CALL_START)
         self.think_end = tokenizer.id_of(THINK_END)
+        self._unthinking = ~self.vocabulary.only((tokenizer.id_of(THINK_START), self.think_end))
 
     def call(self, tools: Sequence[Tool]) -> Constraint:
         """Exactly one call of one of the tools.
@@ -66,6 +67,10 @@ class Forms:
         """A block of reasoning of at most so many tokens, then what would hold without it."""
         following = then if then is not None else Free()
         return Thinking(vocabulary=self.vocabulary, left=tokens, end=self.think_end, then=following)
+
+    def unthinking(self, then: Constraint | None) -> Constraint:
+        """What would hold, without any mark of reasoning."""
+        return Without(kept=self._unthinking, then=then if then is not None else Free())
 
     def _calls(self, tools: Sequence[Tool]) -> Node:
         return Chain((Either(tuple(map(_call, tools))), Literal(CALL_END.encode())))

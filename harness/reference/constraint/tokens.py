@@ -95,6 +95,27 @@ class Free:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Without:
+    """What ``then`` allows but for some tokens; ``kept`` is the mask of all others."""
+
+    kept: Mask
+    then: Constraint
+
+    def allowed(self) -> Mask | None:
+        """Tokens of both."""
+        mask = self.then.allowed()
+        return self.kept if mask is None else np.asarray(mask & self.kept)
+
+    def advance(self, token: int) -> Constraint:
+        """The same, one token further."""
+        return replace(self, then=self.then.advance(token))
+
+    def finished(self) -> bool:
+        """When what it is put on is."""
+        return self.then.finished()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Until:
     """Anything until a certain token, from which on ``then`` holds."""
 
