@@ -17,34 +17,41 @@ from harness.report.figures import Drawing
 SHORTEST_TOKENS = 256
 POINTS = 160
 MIB = 1 << 20
-LEGEND = "dashed: attention in every layer; ring: break-even, all state counted"
+DASHED = "dashed: attention in every layer"
+RING = "ring: break-even, all state counted"
 TITLE = "Memory of one sequence against its length"
 
 
-def memory_against_context(models: Sequence[tuple[ModelShape, Setting]], longest_tokens: int) -> Drawing:
+def memory_against_context(
+    models: Sequence[tuple[ModelShape, Setting]], longest_tokens: int, shortest_tokens: int = SHORTEST_TOKENS
+) -> Drawing:
     """A line a model, dashed for the same model with attention in every layer, a ring where the two are level."""
     with style.settings():
         figure, axes = style.new_axes(TITLE, "context, tokens, log scale", "cache and state, log scale")
-        lengths = np.unique(np.geomspace(SHORTEST_TOKENS, max(longest_tokens, 2 * SHORTEST_TOKENS), POINTS).astype(int))
+        lengths = np.unique(np.geomspace(shortest_tokens, max(longest_tokens, 2 * shortest_tokens), POINTS).astype(int))
+        drawn: dict[str, None] = {}
         for index, (shape, setting) in enumerate(models):
-            _draw(axes, index, shape, replace(setting, tp=1), lengths.tolist())
+            drawn |= dict.fromkeys(_draw(axes, index, shape, replace(setting, tp=1), lengths.tolist()))
         axes.set_xscale("log", base=2)
         axes.set_yscale("log", base=2)
         axes.yaxis.set_major_locator(LogLocator(base=4))
         axes.yaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(FuncFormatter(_tokens))
         axes.yaxis.set_major_formatter(FuncFormatter(_mebibytes))
-        axes.legend(loc="upper left", title=LEGEND, alignment="left")
+        axes.legend(loc="upper left", title="; ".join(drawn) or None, alignment="left")
     return Drawing(slug="memory", title=TITLE, words=_words(models), figure=figure)
 
 
-def _draw(axes: Axes, index: int, shape: ModelShape, setting: Setting, lengths: Sequence[int]) -> None:
+def _draw(axes: Axes, index: int, shape: ModelShape, setting: Setting, lengths: Sequence[int]) -> list[str]:
+    """Draw a model; what of DASHED and RING there was to draw."""
+    drawn: list[str] = []
     colour = style.colour(index)
     totals = [sequence_bytes(shape, setting, length).total_bytes / MIB for length in lengths]
     axes.plot(lengths, totals, color=colour, label=shape.name)
     everywhere = [all_attention_bytes(shape, setting, length) for length in lengths]
     if any(size is not None and size / MIB != total for size, total in zip(everywhere, totals, strict=True)):
         axes.plot(lengths, [(size or 0) / MIB for size in everywhere], color=colour, linestyle="--", linewidth=1.2)
+        drawn.append(DASHED)
     level = _crossing(shape, setting)
     if level is not None and lengths[0] <= level <= lengths[-1]:
         height = sequence_bytes(shape, setting, level).total_bytes / MIB
@@ -59,6 +66,8 @@ def _draw(axes: Axes, index: int, shape: ModelShape, setting: Setting, lengths: 
             color=colour,
             bbox=box,
         )
+        drawn.append(RING)
+    return drawn
 
 
 def _crossing(shape: ModelShape, setting: Setting) -> int | None:

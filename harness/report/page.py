@@ -14,7 +14,7 @@ from harness.report.derive import RunSummary
 from harness.report.gate import GateView, read_gate
 from harness.report.numbers import run_letter
 from harness.report.selftest import MatrixView, matrix_view, read_matrix
-from harness.report.tables import Table, cell_label
+from harness.report.tables import Table, cell_place
 from harness.report.verdicts import VerdictView, read_judgements, views
 from workloads.plan import Json
 
@@ -56,9 +56,9 @@ class RunFacts:
 def run_facts(summary: RunSummary, name: str) -> RunFacts:
     """The target and what chose it, warnings, versions and notes, and the rest below; `name` is the run's heading."""
     info = summary.info
-    cells = [f"concurrency {cell_label(cell)}: {text}" for cell in summary.cells for text in cell.warnings]
+    cells = [f"concurrency {cell_place(cell)}: {text}" for cell in summary.cells for text in cell.warnings]
     failures = [
-        f"concurrency {cell_label(cell)}: {group.count} × {group.reason} ({group.example})"
+        f"concurrency {cell_place(cell)}: {group.count} × {group.reason} ({group.example})"
         for cell in summary.cells
         for group in cell.failures
     ]

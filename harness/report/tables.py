@@ -111,6 +111,12 @@ def cell_label(cell: CellSummary) -> str:
     return level if cell.finished else level + UNFINISHED_MARK
 
 
+def cell_place(cell: CellSummary) -> str:
+    """The load of a cell, and its context length where it has one, for lines outside a table."""
+    context = "" if cell.context_tokens is None else f", context {cell.context_tokens:,}"
+    return f"{cell_label(cell)}{context}"
+
+
 HEALTH_COLUMNS = (
     Column(heading="lag p50 ms", metric="loop_lag_p50_ms"),
     Column(heading="lag p99 ms", metric="loop_lag_p99_ms"),

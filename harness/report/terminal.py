@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from harness.metrics import CellSummary
 from harness.report.deployments import published_tables
 from harness.report.derive import RunSummary
-from harness.report.tables import UNFINISHED_MARK, Table, cell_label, run_tables
+from harness.report.tables import UNFINISHED_MARK, Table, cell_place, run_tables
 
 WIDTH = 118
 SHOWN = ("throughput", "speculation", "ttft_tpot", "itl_e2el", "lengths", "classes", "published")
@@ -35,14 +35,14 @@ def table_text(table: Table) -> str:
 def failure_lines(cells: Sequence[CellSummary]) -> list[str]:
     """Why requests failed, a line for each reason and level."""
     return [
-        _shortened(f"failed at {cell_label(cell)}: {group.count} x {group.reason}: {' '.join(group.example.split())}")
+        _shortened(f"failed at {cell_place(cell)}: {group.count} x {group.reason}: {' '.join(group.example.split())}")
         for cell in cells
         for group in cell.failures
     ]
 
 
 def _warning_lines(summary: RunSummary) -> list[str]:
-    lines = [f"warning at {cell_label(cell)}: {text}" for cell in summary.cells for text in cell.warnings]
+    lines = [f"warning at {cell_place(cell)}: {text}" for cell in summary.cells for text in cell.warnings]
     lines += [f"warning: {text}" for text in summary.warnings]
     if any(not cell.finished for cell in summary.cells):
         lines.append(f"{UNFINISHED_MARK} this cell is unfinished")

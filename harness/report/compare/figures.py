@@ -69,7 +69,7 @@ def _draw_values(axes: Axes, comparison: Comparison, statistic: Statistic, panel
         if known:
             marker = style.MARKERS[index % len(style.MARKERS)]
             axes.plot(*zip(*known, strict=True), color=style.colour(index), marker=marker, label=side.name)
-    _use_places(axes, comparison, along_length)
+    _use_places(axes, comparison, _points(comparison), along_length)
     axes.set_title(panel, fontweight="normal")
 
 
@@ -120,7 +120,7 @@ def _draw_ratios(axes: Axes, comparison: Comparison, statistic: Statistic, along
     for index, ((letter, panel), line) in enumerate(lines.items()):
         _draw_ratio_line(axes, index, len(lines), line, along_length, _line_label(comparison, letter, panel))
     axes.axhline(1.0, color="#888888", linewidth=1.0)
-    _use_places(axes, comparison, along_length)
+    _use_places(axes, comparison, comparison.points, along_length)
     names = "/".join((comparison.measured[1].letter, first.letter)) if len(comparison.measured) == 2 else "ratio"
     axes.set_ylabel(f"{names}, 95% interval")
     if not lines:
@@ -184,8 +184,13 @@ def _place(point: Point, along_length: bool) -> float:
     return point.context_tokens if along_length else point.load.level
 
 
-def _use_places(axes: Axes, comparison: Comparison, along_length: bool) -> None:
-    there = sorted({_place(point, along_length) for point in comparison.points})
+def _points(comparison: Comparison) -> Sequence[Point]:
+    """Every point that some side has, compared or not."""
+    return sorted({point for side in comparison.measured for point in side.rounds})
+
+
+def _use_places(axes: Axes, comparison: Comparison, points: Sequence[Point], along_length: bool) -> None:
+    there = sorted({_place(point, along_length) for point in points})
     style.use_levels(axes, there)
     axes.set_xticks(there, [_tokens(int(each)) if along_length else f"{each:g}" for each in there])
     closed = not any(point.load.arrivals for point in comparison.points)

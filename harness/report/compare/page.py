@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from harness.report.build import ReportFiles, picture_of, write_csv, write_figure
@@ -11,12 +12,15 @@ from harness.report.compare.figures import draw
 from harness.report.compare.sides import Side
 from harness.report.compare.tables import tables
 from harness.report.compare.verdict import Judged, sentences
+from harness.report.figures import Drawing
 from harness.report.memory_figure import memory_against_context
 from harness.report.page import Picture, run_facts, templates
 from harness.report.tables import Table
+from workloads.plan import Json
 
 FILES = {"index.html": "compare.html.j2", "index.md": "compare.md.j2"}
 FEWEST_ROUNDS = 2
+SHORTEST_TOKENS = 32
 
 
 def write_comparison(
@@ -26,8 +30,7 @@ def write_comparison(
     out_dir.mkdir(parents=True, exist_ok=True)
     drawings = draw(comparison)
     if comparison.memory:
-        longest = max([*(point.context_tokens for point in comparison.points), 1])
-        drawings.append(memory_against_context([(m.shape, m.setting) for m in comparison.memory.values()], longest))
+        drawings.append(_memory(comparison))
     figures = [path for drawing in drawings for path in write_figure(drawing, out_dir)]
     made = tables(comparison, judged)
     pictures = [picture_of(drawing, out_dir) for drawing in drawings]
@@ -40,6 +43,17 @@ def write_comparison(
         csv=tuple(write_csv(table, out_dir) for table in made),
         figures=tuple(figures),
     )
+
+
+def _memory(comparison: Comparison) -> Drawing:
+    """Memory against length under the sides' own names, from lengths where their lines may still cross."""
+    names = {side.letter: side.name for side in comparison.sides}
+    models = [
+        (replace(each.shape, name=names.get(letter, each.shape.name)), each.setting)
+        for letter, each in comparison.memory.items()
+    ]
+    longest = max([*(point.context_tokens for point in comparison.points), 1])
+    return memory_against_context(models, longest, SHORTEST_TOKENS)
 
 
 def _render(
@@ -101,10 +115,34 @@ def warnings(comparison: Comparison, overlooked: Sequence[str]) -> list[str]:
     return told
 
 
+def _asked(comparison: Comparison) -> list[str]:
+    """What was asked, in a sentence, where all runs say it alike."""
+    told = {_workload_words(side.run.info.options) for side in comparison.measured if side.run is not None}
+    return [f"Asked: {words}." for words in told if words is not None and len(told) == 1]
+
+
+def _workload_words(options: Mapping[str, Json]) -> str | None:
+    if options.get("dataset_name") is None:
+        return None
+    cache = {"cold": "a cache cold at the start of each cell", "warm": "a warm cache", "keep": "the cache as it was"}
+    requests, output, seed = (options.get(name) for name in ("num_prompts", "output_tokens", "seed"))
+    parts = [
+        f"the {options.get('dataset_name')} workload",
+        f"{requests} measured requests a cell" if requests is not None else "",
+        f"answers of at most {output} tokens" if output is not None else "",
+        cache.get(str(options.get("cache")), ""),
+        f"seed {seed}",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
 def _guide(comparison: Comparison) -> list[str]:
     first = comparison.measured[0]
     methods = sorted({each.method for each in comparison.ratios if each.method is not None})
     lines = [
+        *_asked(comparison),
+        "TTFT is the time to the first token, TPOT the mean time of each later token of a request, ITL the time between"
+        " tokens, all gaps of all requests together.",
         f"Every ratio divides a side by {first.letter}. A side is called ahead where the 95% interval of the ratio"
         " leaves 1 out; elsewhere the difference cannot be told from noise. About one in twenty such claims about equal"
         " sides would be wrong.",

@@ -8,19 +8,21 @@ from pathlib import Path
 import pytest
 
 from harness.report.compare.comparison import compare
+from harness.report.compare.figures import draw
 from harness.report.compare.page import write_comparison
 from harness.report.compare.published import load_published
 from harness.report.compare.sides import measured_side, published_side
 from harness.report.compare.terminal import comparison_json, comparison_text
 from harness.store import RunFolder
-from tests.report.compare.build import side, write_side
+from tests.report.compare.build import OPTIONS, side, write_side
 from tests.report.compare.test_memory import arithmetic
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("page")
-    more = {"contexts": (512, 2_048), "levels": (1, 8), "sessions": 10, "rounds": 1}
+    options = {**OPTIONS, "dataset_name": "agent", "num_prompts": 20, "output_tokens": 17, "seed": 7}
+    more = {"contexts": (512, 2_048), "levels": (1, 8), "sessions": 10, "rounds": 1, "options": options}
     one = write_side(folder, "aaaaaa", model="hybrid<b>", **more)  # type: ignore[arg-type]
     two = write_side(folder, "bbbbbb", tpot_ms=lambda context: 14.0, **more)  # type: ignore[arg-type]
     published = load_published("ling-3.1-flash-4xgb300")
@@ -57,6 +59,17 @@ def test_what_a_reader_must_know_is_there(page: Path) -> None:
     html = (page / "index.html").read_text()
     for words in ("plan: differs", "did not take turns", "One round", "level at 83 tokens", "a million output tokens"):
         assert words in html, words
+    asked = "Asked: the agent workload, 20 measured requests a cell, answers of at most 17 tokens, a cache cold at"
+    assert asked in html and "TTFT is the time to the first token" in html
+
+
+def test_a_side_with_more_points_has_a_tick_at_each(tmp_path: Path) -> None:
+    one = write_side(tmp_path, "aaaaaa", levels=(1, 8, 32), sessions=10, rounds=1)
+    two = write_side(tmp_path, "bbbbbb", levels=(1, 8), sessions=10, rounds=1)
+    comparison = compare([side(one, "A"), side(two, "B")], metrics=("median_tpot_ms",))
+    (drawing,) = draw(comparison)
+    values, ratios = drawing.figure.axes
+    assert values.get_xticks().tolist() == [1, 8, 32] and ratios.get_xticks().tolist() == [1, 8]
 
 
 def test_tables_and_pictures_lie_beside_it(page: Path) -> None:
