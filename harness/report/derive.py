@@ -11,8 +11,10 @@ from harness.gate.objectives import is_objective_cell
 from harness.metrics import CellSummary, MetricOptions, summarise_cell
 from harness.records import RoundPlan, RunInfo
 from harness.report.bound import server_load
+from harness.report.correct import with_correct_goodput
 from harness.report.drafts import counted_in_cell
 from harness.report.rounds import over_rounds
+from harness.report.verdicts import read_judgements
 from harness.report.warnings import history_warnings, run_warnings
 from harness.store import CellHistory, RunFolder, read_cell, write_derived
 from workloads.plan import Json
@@ -59,9 +61,10 @@ def load_run(run: RunFolder, percentiles: Sequence[float] | None = None) -> RunD
     options = MetricOptions(goodput=run.info.goodput, percentiles=chosen)
     plans = {plan.cell: plan for plan in run.rounds()}
     histories = {name: read_cell(run, name) for name in run.cells() if not _left_out(run.info, name, plans.get(name))}
-    cells = tuple(
+    measured = [
         _summarise(history, plans.get(name), options, run.info.target.engine) for name, history in histories.items()
-    )
+    ]
+    cells = with_correct_goodput(measured, read_judgements(run.path))
     summary = RunSummary(
         path=run.path,
         info=run.info,
