@@ -30,6 +30,7 @@ DRAWN_OUTPUT_FROM_TOKENS = 8_192
 FIXED_OUTPUT_TOKENS = 64
 # What a compaction leaves of a context that has no recorded length to go to.
 COMPACTED_SHARE = 0.3
+SUB_AGENTS_AT_ONCE = 2
 SUB_AGENT_CALLS = 3
 SUB_AGENT_START_SHARE = 0.1
 
@@ -41,7 +42,7 @@ class AgentSpec:
     context_tokens: mean prompt length aimed at; of a whole session, what its lengths are scaled to (None: as recorded).
     Start depths are even between low and high share of it, beside the shared part; no step adds more than
     result_high_share. output_tokens None: drawn. think_time_s: median pause, drawn lognormal; recorded_think draws from
-    the profile instead. sub_agents: share of tool steps that send a sub-agent out. compaction: share of steps at which
+    the profile instead. sub_agents: share of tool steps that send sub-agents out. compaction: share of steps at which
     the context is replaced by a summary; None is the profile's. whole: sessions from their first call to their last.
     """
 
@@ -104,7 +105,8 @@ class AgentFamily:
         rng = seeded(self._spec.seed, "agent", group, index)
         shape = self._whole(group, index) if self._spec.whole else self._window(group, index, turns, rng)
         calls = shape.calls[:turns] if not self._spec.whole or group == "warmup" else shape.calls
-        return Session(turns=tuple(self._written(calls, rng)))
+        written = tuple(self._written(calls, rng))
+        return Session(turns=written, branched=any(turn.after is not None for turn in written))
 
     def _whole(self, group: str, index: int) -> SessionShape:
         """A whole session; its pauses are the recorded ones only where those are asked for."""
@@ -156,8 +158,10 @@ class AgentFamily:
         self._fill(transcript, rng, start)
         turns: list[Turn] = []
         for at, call in enumerate(calls):
+            before = len(turns)
             kept = self._step(transcript, calls[at - 1], call, turns, rng) if at else None
-            turns.append(self._turn(transcript, call, kept))
+            sent_out = range(before + SUB_AGENT_CALLS - 1, len(turns), SUB_AGENT_CALLS)
+            turns.append(self._turn(transcript, call, kept, after=tuple(sent_out) or None))
         return turns
 
     def _fill(self, transcript: Transcript, rng: random.Random, tokens: int) -> None:
@@ -193,12 +197,14 @@ class AgentFamily:
         transcript.answer(call.kind, min(self._answer_tokens(before.output_tokens), round(min(room, 1e9))))
         new = self._context(call) - transcript.tokens if spec.whole else self._scaled(call.new_tokens)
         if call.kind == "tool" and rng.random() < spec.sub_agents:
-            turns += self._sub_agent(rng)
+            parent = len(turns) - 1
+            for number in range(SUB_AGENTS_AT_ONCE):
+                turns += self._sub_agent(rng, f"sub{number + 1}", parent)
         transcript.bring(call.kind, new)
         return kept
 
-    def _sub_agent(self, rng: random.Random) -> list[Turn]:
-        """Calls of an agent of its own, which shares the system prompt and tools; its parent waits for them."""
+    def _sub_agent(self, rng: random.Random, name: str, parent: int) -> list[Turn]:
+        """Calls of an agent of its own, which shares the system prompt and tools; they begin after turn `parent`."""
         transcript = Transcript(rng, self._system, self._tools, self._shared_tokens, self._count)
         start = round(SUB_AGENT_START_SHARE * self._spec.context_tokens)
         transcript.bring("user", min(start, self._scaled(self._profile.new_after_user_tokens.at(rng.random()))))
@@ -211,10 +217,17 @@ class AgentFamily:
                 transcript.bring("tool", self._scaled(self._profile.new_tokens("tool").at(rng.random())))
             output = max(1, round(self._profile.output_tokens("tool").at(rng.random())))
             call = self._call("tool", 0, 0, output, first=number == 0, rng=rng)
-            turns.append(self._turn(transcript, call, kept, agent="sub"))
+            turns.append(self._turn(transcript, call, kept, agent=name, after=None if number else (parent,)))
         return turns
 
-    def _turn(self, transcript: Transcript, call: Call, kept: int | None, agent: str = "main") -> Turn:
+    def _turn(
+        self,
+        transcript: Transcript,
+        call: Call,
+        kept: int | None,
+        agent: str = "main",
+        after: tuple[int, ...] | None = None,
+    ) -> Turn:
         spec = self._spec
         return Turn(
             prompt=transcript.prompt(),
@@ -223,6 +236,7 @@ class AgentFamily:
             think_ns=round(call.think_s * NS_PER_S),
             kept_messages=kept,
             agent=agent,
+            after=after,
         )
 
     def _context(self, call: Call) -> int:

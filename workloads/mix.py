@@ -63,7 +63,7 @@ class MixFamily:
         at, own_index = self._placed(index)
         chosen = self._classes[at]
         session = chosen.family.session(group, own_index, min(turns, chosen.turns))
-        return Session(turns=tuple(_labelled(turn, chosen.name) for turn in session.turns))
+        return replace(session, turns=tuple(_labelled(turn, chosen.name) for turn in session.turns))
 
     def _placed(self, index: int) -> tuple[int, int]:
         """Class of a session and its number within it; the class furthest behind its share comes next."""

@@ -28,8 +28,9 @@ class Turn:
 
     at_ns: not before this time from the start of measuring, None for no such bound. kept_messages: leading messages of
     a chat that are those of the same agent's turn before; after them comes its scripted answer. None where there is no
-    turn before, or none of it is kept. agent: "main", or the name of one that it sent out. labels: facts that are kept
-    with the request. expected_prompt_tokens None: no length is aimed at.
+    turn before, or none of it is kept. agent: "main", or the name of one that it sent out. after: places of the earlier
+    turns whose answers it waits for, None for the turn before. labels: facts that are kept with the request.
+    expected_prompt_tokens None: no length is aimed at.
     """
 
     prompt: Prompt
@@ -39,18 +40,31 @@ class Turn:
     at_ns: int | None = None
     kept_messages: int | None = None
     agent: str = "main"
+    after: tuple[int, ...] | None = None
     labels: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """Turns to be sent one after the other."""
+    """Turns to be sent one after the other; branched: some say themselves what they wait for."""
 
     turns: tuple[Turn, ...]
+    branched: bool = False
 
     def __post_init__(self) -> None:
         if not self.turns:
             raise ValueError("a session needs at least one turn")
+
+    def freed_by(self, turn: int, ended: frozenset[int]) -> tuple[int, ...]:
+        """The turns that may come now that `turn` has ended; `ended` are all that have, of a branched session."""
+        if not self.branched:
+            return (turn + 1,) if turn + 1 < len(self.turns) else ()
+        later = range(turn + 1, len(self.turns))
+        return tuple(at for at in later if turn in (needs := self._needs(at)) and ended.issuperset(needs))
+
+    def _needs(self, turn: int) -> tuple[int, ...]:
+        after = self.turns[turn].after
+        return (turn - 1,) if after is None else after
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +135,8 @@ class SessionState:
 
     began_ns: when this stage did. opened: sessions of this stage begun. ready: (due_ns, session, turn), turns whose
     session is free.
-    running: requests in flight, by key. said: of live sessions, what each agent has sent and got.
+    running: requests in flight, by key. said: of live sessions, what each agent has sent and got. ended: of branched
+    sessions, the turns that have ended.
     """
 
     stage: int = 0
@@ -131,6 +146,7 @@ class SessionState:
     ready: tuple[tuple[int, int, int], ...] = ()
     running: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     said: Mapping[tuple[int, str], Said] = field(default_factory=dict)
+    ended: Mapping[int, frozenset[int]] = field(default_factory=dict)
 
 
 class SessionGenerator:
@@ -201,23 +217,29 @@ class SessionGenerator:
             state = SessionState(stage=state.stage + 1)
 
     def _observed(self, state: SessionState, observation: Observation, now_ns: int) -> SessionState:
-        """Free the session of an answer; its next turn is due after its think time, whatever the outcome."""
+        """Free what waited for an answer; it is due after its think time, whatever the outcome."""
         running = dict(state.running)
         session, turn = running.pop(observation.key)
-        turns = self._session(self._stages[state.stage], session).turns
-        said, ready = state.said, state.ready
-        if turn + 1 < len(turns):
-            following = turns[turn + 1]
-            due_ns = now_ns + following.think_ns
-            if following.at_ns is not None:
-                due_ns = max(due_ns, state.began_ns + following.at_ns)
-            ready = (*ready, (due_ns, session, turn + 1))
-            if self._options.live:
-                whose = (session, turns[turn].agent)
-                said = {**said, whose: said[whose].answered(observation)}
+        whole = self._session(self._stages[state.stage], session)
+        ended = state.ended.get(session, frozenset()) | {turn}
+        freed = tuple((self._due_ns(state, whole.turns[at], now_ns), session, at) for at in whole.freed_by(turn, ended))
+        over = len(ended) == len(whole.turns) if whole.branched else not freed
+        kept = dict(state.ended)
+        kept.pop(session, None)
+        said = state.said
+        if whole.branched and not over:
+            kept[session] = ended
+        if self._options.live and not over:
+            whose = (session, whole.turns[turn].agent)
+            said = {**said, whose: said[whose].answered(observation)}
         elif self._options.live:
             said = {whose: each for whose, each in said.items() if whose[0] != session}
-        return replace(state, running=running, ready=ready, said=said)
+        return replace(state, running=running, ready=(*state.ready, *freed), said=said, ended=kept)
+
+    @staticmethod
+    def _due_ns(state: SessionState, turn: Turn, now_ns: int) -> int:
+        due_ns = now_ns + turn.think_ns
+        return due_ns if turn.at_ns is None else max(due_ns, state.began_ns + turn.at_ns)
 
     def _ask(self, state: SessionState, stage: _Stage, due: tuple[int, int, int]) -> tuple[SessionState, Ask]:
         due_ns, session, index = due

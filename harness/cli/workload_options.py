@@ -42,7 +42,7 @@ CONTENT = (
     ),
     click.option(
         "--sub-agents", type=float, default=0.0,
-        help="agent: share of tool steps that send a sub-agent out.",
+        help="agent: share of tool steps that send two sub-agents out.",
     ),
     click.option(
         "--compaction", type=float, default=None,

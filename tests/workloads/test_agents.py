@@ -104,12 +104,29 @@ def chat(ask: Ask) -> ChatPrompt:
 
 def test_sub_agents_share_system_prompt_and_tools_with_their_parent() -> None:
     asks = measured(sub_agents=0.5)
-    subs = [ask for ask in asks if ask.labels.get("agent") == "sub"]
+    subs = [ask for ask in asks if ask.labels.get("agent") in ("sub1", "sub2")]
     assert len(asks) == 64 and 5 < len(subs) < 60
     main = next(ask for ask in asks if not ask.labels)
     for ask in subs:
         assert chat(ask).messages[0] == chat(main).messages[0] and chat(ask).tools == chat(main).tools
         assert chat(ask).messages[1] != chat(main).messages[1]
+
+
+def test_two_sub_agents_run_at_once_and_their_parent_waits_for_both() -> None:
+    plan = agents(sub_agents=1.0, requests=60, highest_concurrency=1, turns=12, warmups=0)
+    who = {ask.key: (str(ask.session), str(ask.labels.get("agent", "main"))) for ask in asks_of(play(plan))}
+    together = 0
+    in_flight: list[str] = []
+    for kind, key, _ in play(plan, at_once=8):
+        if kind == "answer":
+            in_flight.remove(key)
+        elif kind == "ask":
+            mates = [who[each][1] for each in in_flight if who[each][0] == who[key][0]]
+            assert "main" not in mates and (who[key][1] != "main" or not mates)
+            assert who[key][1] not in mates
+            together += bool(mates)
+            in_flight.append(key)
+    assert together > 5
 
 
 def test_compaction_replaces_the_transcript_by_a_summary() -> None:
