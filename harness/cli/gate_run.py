@@ -31,7 +31,7 @@ from harness.cli.check_run import (
 from harness.cli.counting import Counting, by_characters, by_tokenizer_file
 from harness.cli.disk import disk_trouble_is_a_message
 from harness.cli.estimate import measured_rates
-from harness.cli.exits import Exit
+from harness.cli.exits import Exit, NothingMeasured
 from harness.cli.gate_output import conclude_gate, decide_on
 from harness.cli.gate_plan import Phase, budget_of, cost_table, costs, phases_of, settings_of
 from harness.cli.gate_profiles import KEPT, kept_profile
@@ -255,7 +255,11 @@ async def _phase(gate: _Gate, phase: Phase, counting: Counting) -> list[Judgemen
         await _objective(gate, phase, counting)
         return []
     setting = replace(gate.setting, budget=budget_of(phase.name, gate.profile, gate.setting))
-    judgement = await ask_check(phase.name, gate.request.check, setting, gate.run, gate.client, gate.progress)
+    try:
+        judgement = await ask_check(phase.name, gate.request.check, setting, gate.run, gate.client, gate.progress)
+    except NothingMeasured as error:  # another server that is gone spoils this phase alone
+        verdict = not_run(CHECKS[phase.name], f"the other server: {error.message}")
+        judgement = Judgement(check=phase.name, verdict=verdict)
     verdict = judgement.verdict
     said = "broken" if verdict is None else f"{verdict.status.value}: {verdict.reason}"
     click.echo(f"{phase.name}: {said}", err=True)

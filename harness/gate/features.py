@@ -6,33 +6,38 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from harness.checks.history import Capabilities
+from harness.endpoint.dialects import DIALECTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
     """attribute: the capability that shows it, None if only checks do. checks: those that are about it, whose
-    NOT_APPLICABLE means it is absent. enable_with: by engine, under "" for any other; what switches it on.
+    NOT_APPLICABLE means it is absent. probed: what a probe calls it, under which each engine's dialect says how it is
+    switched on; None if none does. enable_with: the same by engine, under "" for any other, where dialects say nothing.
     """
 
     checks: tuple[str, ...] = ()
     attribute: str | None = None
+    probed: str | None = None
     enable_with: Mapping[str, str] = field(default_factory=dict)
 
     def how(self, engine: str | None) -> str:
         """What to do where it is absent."""
-        known = self.enable_with.get(engine if engine is not None else "")
+        name = engine if engine is not None else ""
+        dialect = DIALECTS.get(name)
+        said = dialect.enable_with.get(self.probed) if dialect is not None and self.probed is not None else None
+        if said is not None:
+            return said
+        known = self.enable_with.get(name)
         return known if known is not None else self.enable_with[""]
 
 
-_CACHE = {
-    "vllm": "--enable-prefix-caching, and --enable-prompt-tokens-details for the counts",
-    "sglang": "leave --disable-radix-cache out, and --enable-cache-report for the counts",
-    "llamacpp": "--cache-reuse 256 and no --no-cache-prompt",
-    "": "the server's prefix cache, and its report of cached tokens in usage",
-}
 FEATURES: Mapping[str, Feature] = {
     "cached-tokens": Feature(
-        attribute="cached_tokens", checks=("cached-tokens", "eviction", "billing"), enable_with=_CACHE
+        attribute="cached_tokens",
+        checks=("cached-tokens", "eviction", "billing"),
+        probed="cached_tokens_stream",
+        enable_with={"": "the server's prefix cache, and its report of cached tokens in usage"},
     ),
     "speculation": Feature(
         attribute="speculation",
@@ -54,43 +59,33 @@ FEATURES: Mapping[str, Feature] = {
     ),
     "logprobs": Feature(
         attribute="logprobs",
-        enable_with={
-            "vllm": "--max-logprobs 20",
-            "": "log-probabilities on the completions or the chat route, without which wrong answers are seen late",
-        },
+        probed="top_logprobs_20",
+        enable_with={"": "log-probabilities of answers, without which wrong ones are seen late"},
     ),
     "token-ids": Feature(
         attribute="token_id_prompts",
+        probed="token_id_prompts",
         enable_with={"": "/v1/completions with token ids as the prompt: ask the server itself, not a gateway"},
     ),
     "salt": Feature(
         attribute="salt",
+        probed="salt",
         enable_with={"": "cache_salt of requests (vLLM and SGLang have it; a gateway has to pass it on)"},
     ),
     "flush": Feature(
         attribute="flush",
-        enable_with={
-            "vllm": "VLLM_SERVER_DEV_MODE=1, for /reset_prefix_cache; and --exclusive-server here",
-            "": "a native flush of the cache; and --exclusive-server here",
-        },
+        probed="flush",
+        enable_with={"": "a native flush of the cache; and --exclusive-server here"},
     ),
     "tools": Feature(
         checks=("tools",),
-        enable_with={
-            "vllm": "--enable-auto-tool-choice --tool-call-parser NAME",
-            "sglang": "--tool-call-parser NAME",
-            "llamacpp": "--jinja",
-            "": "the server's tool call parser",
-        },
+        probed="tool_calls",
+        enable_with={"": "the server's tool call parser"},
     ),
     "reasoning": Feature(
         checks=("reasoning",),
-        enable_with={
-            "vllm": "--reasoning-parser NAME",
-            "sglang": "--reasoning-parser NAME",
-            "llamacpp": "--jinja --reasoning-format auto",
-            "": "the server's reasoning parser",
-        },
+        probed="reasoning",
+        enable_with={"": "the server's reasoning parser"},
     ),
 }
 
