@@ -176,7 +176,10 @@ class _Asking:
             yield from self._counted(subject, "refilled")
 
     def come_back_again(self, cycle: int, shape: Shape, subjects: Sequence[Subject]) -> Iterator[Wave]:
-        """Half return a second time; prefixes of others are brought back by decoding, another session, or far back."""
+        """Half return a second time; prefixes of others are brought back by decoding, another session, or far back.
+
+        Without salt this is the one chance of a resume from far back, so more of them get it.
+        """
         requests = self._requests
         for subject in (each for each in subjects if each.decoded):
             yield from (
@@ -186,7 +189,7 @@ class _Asking:
             )
             yield from self._counted(subject, "refilled-decode")
         for number, subject in enumerate(each for each in subjects if not each.decoded):
-            if number % 2 == 0:
+            if number % (2 if self._options.salt else 3) == 0:
                 yield from self._counted(subject, "returned-again")
             elif self._options.salt:
                 yield from ((requests.other_session(subject, extra),) for extra in range(shape.sightings))
