@@ -258,12 +258,15 @@ async def _phase(gate: _Gate, phase: Phase, counting: Counting) -> list[Judgemen
     try:
         judgement = await ask_check(phase.name, gate.request.check, setting, gate.run, gate.client, gate.progress)
     except NothingMeasured as error:  # another server that is gone spoils this phase alone
-        verdict = not_run(CHECKS[phase.name], f"the other server: {error.message}")
-        judgement = Judgement(check=phase.name, verdict=verdict)
-    verdict = judgement.verdict
-    said = "broken" if verdict is None else f"{verdict.status.value}: {verdict.reason}"
-    click.echo(f"{phase.name}: {said}", err=True)
+        gone = not_run(CHECKS[phase.name], f"the other server: {error.message}")
+        judgement = Judgement(check=phase.name, verdict=gone)
+    click.echo(f"{phase.name}: {_said(judgement)}", err=True)
     return [judgement]
+
+
+def _said(judgement: Judgement) -> str:
+    verdict = judgement.verdict
+    return "broken" if verdict is None else f"{verdict.status.value}: {verdict.reason}"
 
 
 async def _objective(gate: _Gate, phase: Phase, counting: Counting) -> None:
