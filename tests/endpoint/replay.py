@@ -13,7 +13,7 @@ from tests.endpoint.bad_server import Request
 from tests.endpoint.recordings import WIRE, recorded
 
 LONG_CHARS = 1000
-BUSY_TOKENS = 100
+PATIENCE_S = 20.0
 CONTROL = {"/flush_cache": "post_flush_cache", "/reset_prefix_cache": "post_reset_prefix_cache"}
 BUSY = {"sglang": "busy/sglang_flush_busy_timeout", "vllm": "busy/vllm_reset_busy"}
 # Which engine keeps a request apart by which field.
@@ -22,12 +22,17 @@ KEEPS_APART = {"sglang": "cache_salt", "vllm": "cache_salt", "llama": "cache_pro
 
 @dataclass(slots=True)
 class Replay:
-    """`recording` is a folder of the fixtures; `patience_s`: how long a long answer keeps the server busy."""
+    """`recording` is a folder of the fixtures.
+
+    A prompt that is called busy is answered only once the cache was to be emptied, and the first request to empty it
+    only once there is that prompt: a probe does both at a time, and the machine may be slow.
+    """
 
     recording: str
-    patience_s: float = 0.3
     sightings: dict[str, int] = field(default_factory=dict)
     busy: bool = False
+    began: asyncio.Event = field(default_factory=asyncio.Event)
+    disturbed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def _engine(self) -> str:
@@ -41,12 +46,17 @@ class Replay:
             await self._answer(orjson.loads(request.body), path.endswith("chat/completions"), writer)
             return
         else:
+            if path in CONTROL or path.startswith("/slots/"):
+                await asyncio.wait_for(self.began.wait(), PATIENCE_S)
             name = self._side(path)
         await self._write(name, writer)
 
     def _side(self, path: str) -> str:
         """Tokenizing and cache control; whatever empties the cache makes the next long prompt a first one."""
-        if self.busy and path in CONTROL:
+        was_busy = self.busy
+        if path in CONTROL or path.startswith("/slots/"):
+            self.disturbed.set()
+        if was_busy and path in CONTROL:
             return f"../{BUSY[self._engine]}"
         if path in CONTROL:
             self.sightings.clear()
@@ -55,12 +65,12 @@ class Replay:
 
     async def _answer(self, body: dict[str, Any], chat: bool, writer: asyncio.StreamWriter) -> None:
         name = self._chat(body) if chat else self._completion(body)
-        long = body.get("stream") is True and body["max_tokens"] >= BUSY_TOKENS
-        if long:
+        if not chat and " busy]" in body["prompt"]:
             self.busy = True
-            await asyncio.sleep(self.patience_s)
+            self.began.set()
+            await asyncio.wait_for(self.disturbed.wait(), PATIENCE_S)
+            self.busy = False
         await self._write(name, writer)
-        self.busy = self.busy and not long
 
     def _chat(self, body: dict[str, Any]) -> str:
         if body.get("tools"):
