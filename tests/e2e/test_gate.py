@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import signal
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from tests.e2e.commands import engine, run_ling_bench, start_ling_bench
+from tests.e2e.commands import clean_environment, engine, run_ling_bench, start_ling_bench
 
 STREAM = '[[check]]\nname = "stream"\n'
 MTP = '[[check]]\nname = "mtp"\n'
@@ -92,6 +97,34 @@ def test_a_gate_leaves_its_files_and_is_judged_again_under_another_profile(tmp_p
     assert (judged["objective agents"], judged["tools"]) == ("fail", "inconclusive")
     own = run_ling_bench("judge", str(run), "--json", cwd=tmp_path)
     assert {row["name"]: row["status"] for row in json.loads(own.stdout)["checks"]} == statuses
+
+
+@pytest.mark.slow
+def test_the_examples_of_the_documentation_run(tmp_path: Path) -> None:
+    """The tests, and the script of the workflow's step as its runner starts it."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "gate.md").read_text()
+    example = re.search(r"```python\n(.*?)```", page, re.DOTALL)
+    script = re.search(r"run: \|\n((?: {10}.*\n)+)", page)
+    assert example is not None and script is not None
+    (tmp_path / "test_deployment.py").write_text(example.group(1))
+    mine = profile(tmp_path, STREAM)
+    (tmp_path / "step.sh").write_text(textwrap.dedent(script.group(1)).replace("--profile smoke", f"--profile {mine}"))
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    with engine() as url:
+        own = {"OPENAI_BASE_URL": url, "GATE_PROFILE": mine, "PATH": path, "GITHUB_STEP_SUMMARY": "page.md"}
+        for command in ([sys.executable, "-m", "pytest", "-q", "test_deployment.py"], ["bash", "-e", "step.sh"]):
+            done = subprocess.run(
+                command,
+                cwd=tmp_path,
+                env=clean_environment(own),
+                capture_output=True,
+                text=True,
+                timeout=200,
+                check=False,
+            )
+            assert done.returncode == 0, done.stdout + done.stderr
+    assert "ling-bench gate: PASS" in (tmp_path / "page.md").read_text()
+    assert (tmp_path / "gate" / "junit.xml").is_file()
 
 
 @pytest.mark.slow
