@@ -13,20 +13,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from workloads.control import CONTROL, Sizes, control, opening, sizes
 from workloads.haystack import NUMBER, SPECIAL_KINDS, UUID, Document, Keys, Needle, Placed, document, needle
 from workloads.material import Material
 from workloads.phases import Past, Phased
 from workloads.plan import Ask, Flush, Json, Marker, Step, TextPrompt
-from workloads.text import CHARS_PER_TOKEN, seeded
+from workloads.text import seeded
 
 NAME = "recall"
 VERSION = 1
-CONTROL, COLD, FILL, HIT = "control", "virgin", "fill", "hit"
+COLD, FILL, HIT = "virgin", "fill", "hit"
 RETURNED, REFILL, REFILLED, FLOOD = "returned", "refill", "refilled", "flood"
-DIGITS = (7, 4)
-CONTROL_NEEDLES = 4
-CONTROL_TOKENS = 700
-CONTROL_ENOUGH = 3
 DEPTHS = 11
 NEAR_BOUNDARY_TOKENS = 16
 # What follows a document: the question, the template, the answer.
@@ -102,33 +99,6 @@ def document_tokens(options: RecallOptions, index: int) -> int:
     return tokens // block * block + min(8, block // 4)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
-    """What the control showed. digits: of the values that the model can repeat, None if it can repeat none."""
-
-    digits: int | None
-    chars_per_token: float
-
-
-def sizes(past: Past, options: RecallOptions) -> Sizes:
-    """Read the control; without counts of tokens, CHARS_PER_TOKEN is taken."""
-    asked = [ask for ask in past.asks if ask.arm == CONTROL]
-    pairs = [
-        (len(ask.prompt.text), seen.prompt_tokens)
-        for ask in asked
-        if isinstance(ask.prompt, TextPrompt) and (seen := past.seen.get(ask.key)) and seen.prompt_tokens
-    ]
-    ratio = sum(chars for chars, _ in pairs) / sum(tokens for _, tokens in pairs) if pairs else CHARS_PER_TOKEN
-    repeated = {digits: sum(_told(past, ask) for ask in asked if ask.labels["digits"] == digits) for digits in DIGITS}
-    digits = next((each for each in DIGITS if repeated[each] >= CONTROL_ENOUGH), None)
-    return Sizes(digits=digits, chars_per_token=ratio)
-
-
-def _told(past: Past, ask: Ask) -> bool:
-    seen = past.seen.get(ask.key)
-    return seen is not None and seen.text is not None and str(ask.labels["value"]) in seen.text
-
-
 class _Asking:
     """Makes the requests of one plan."""
 
@@ -138,20 +108,14 @@ class _Asking:
 
     def control(self, past: Past) -> tuple[Step, ...]:
         """Short texts that hold one kind of value each, asked cold."""
-        steps: list[Step] = []
-        chars = round(CONTROL_TOKENS * CHARS_PER_TOKEN)
-        for digits in DIGITS:
-            name = f"{self._options.name}/control{digits}"
-            rng = seeded(self._material.seed, NAME, name)
-            keys = Keys(rng, digits)
-            needles = [(needle(NUMBER, keys), index / CONTROL_NEEDLES) for index in range(CONTROL_NEEDLES)]
-            made = document(rng, chars, needles, _opening(name))
-            steps += [self._cold(name, made, each, CONTROL, digits) for each in made.placed]
-        return tuple(steps)
+        return tuple(control(self._material.seed, self._options.name, self._control))
+
+    def _control(self, name: str, made: Document, each: Placed, digits: int) -> Ask:
+        return self._cold(name, made, each, CONTROL, digits)
 
     def cached(self, index: int, past: Past) -> tuple[Step, ...]:
         """One document: every needle cold, the document filled twice, every needle from the cache."""
-        known = sizes(past, self._options)
+        known = sizes(past)
         if known.digits is None:
             return ()
         name, digits = f"{self._options.name}/d{index}", known.digits
@@ -162,16 +126,16 @@ class _Asking:
 
     def evicted(self, past: Past) -> tuple[Step, ...]:
         """Empty the cache: by its own means, else by as many other prompts as it holds."""
-        if sizes(past, self._options).digits is None:
+        if sizes(past).digits is None:
             return ()
         marker = Marker(key=f"{self._options.name}/evict", text="flush" if self._options.flush else "flood")
         if self._options.flush:
             return (marker, Flush(key=f"{self._options.name}/flush"))
-        return (marker, *self._flood(sizes(past, self._options).chars_per_token))
+        return (marker, *self._flood(sizes(past).chars_per_token))
 
     def returned(self, index: int, past: Past) -> tuple[Step, ...]:
         """One document after its eviction: one needle, which fills it again, then every needle from the cache."""
-        known = sizes(past, self._options)
+        known = sizes(past)
         if known.digits is None:
             return ()
         name, digits = f"{self._options.name}/d{index}", known.digits
@@ -193,7 +157,7 @@ class _Asking:
             (needle(NUMBER, keys), self._boundary(index, tokens) / tokens),
             (needle(SPECIAL_KINDS[index % len(SPECIAL_KINDS)], keys), rng.random() * 0.9),
         ]
-        return document(rng, round(tokens * known.chars_per_token), needles, _opening(name))
+        return document(rng, round(tokens * known.chars_per_token), needles, opening(name))
 
     def _boundary(self, index: int, tokens: int) -> int:
         """Where the second number begins: right before the last boundary of a block, or one in the middle."""
@@ -214,7 +178,7 @@ class _Asking:
 
     def _stranger(self, name: str, tokens: int, chars_per_token: float) -> Ask:
         rng = seeded(self._material.seed, NAME, name)
-        made = document(rng, round(tokens * chars_per_token), [], _opening(name))
+        made = document(rng, round(tokens * chars_per_token), [], opening(name))
         return Ask(key=name, prompt=TextPrompt(text=made.text), max_tokens=1, arm=FLOOD, expected_prompt_tokens=tokens)
 
     def _cold(self, name: str, made: Document, each: Placed, arm: str, digits: int) -> Ask:
@@ -225,8 +189,8 @@ class _Asking:
         elif self._options.bypass:
             fresh = {"cache_prompt": False}
         else:
-            mark = _opening(ask.key)
-            text = made.text.replace(_opening(name), mark, 1)
+            mark = opening(ask.key)
+            text = made.text.replace(opening(name), mark, 1)
             return replace(ask, prompt=self._prompt(text, each.needle))
         return replace(ask, parameters={**ask.parameters, **fresh})
 
@@ -261,8 +225,3 @@ class _Asking:
         if self._options.chat:
             return CHAT_ANSWER_TOKENS
         return UUID_ANSWER_TOKENS if each.kind == UUID else NUMBER_ANSWER_TOKENS
-
-
-def _opening(name: str) -> str:
-    """What a text begins with: another one of the same length for every name."""
-    return f"[{seeded(NAME, name).getrandbits(48):012x}]"

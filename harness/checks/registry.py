@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.checks.cached_tokens.check import CACHED_TOKENS
 from harness.checks.check import Check
+from harness.checks.context.check import CONTEXT
 from harness.checks.eviction.check import EVICTION
 from harness.checks.heartbeat.check import HEARTBEAT
 from harness.checks.isolation.check import ISOLATION
@@ -20,6 +21,7 @@ CHECKS: dict[str, Check] = {
     check.name: check
     for check in (
         CACHED_TOKENS,
+        CONTEXT,
         EVICTION,
         HEARTBEAT,
         ISOLATION,

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from harness.checks.recall.check import imagined
+from workloads.control import CONTROL, DIGITS
 from workloads.cost import planned_asks
 from workloads.haystack import CHAIN, NUMBER, ORDINAL, OVERWRITTEN, UUID, Keys, document, needle
 from workloads.material import Material
 from workloads.plan import Ask, Observation, TextPrompt
-from workloads.recall import COLD, CONTROL, DIGITS, HIT, RecallOptions, document_tokens, recall
+from workloads.recall import COLD, HIT, RecallOptions, document_tokens, recall
 from workloads.text import approximate_count, seeded
 
 MATERIAL = Material(seed="t", count=approximate_count)

@@ -9,8 +9,9 @@ from statistics import median
 
 from harness.checks.history import Answer, CheckHistory
 from harness.records import Outcome
+from workloads.control import CONTROL
 from workloads.plan import Json
-from workloads.recall import COLD, CONTROL, HIT, REFILLED, RETURNED
+from workloads.recall import COLD, HIT, REFILLED, RETURNED
 
 ARMS = (HIT, RETURNED, REFILLED)
 # A hit's first token comes in less than this share of the cold one's time, if the clock is to be a witness of it.

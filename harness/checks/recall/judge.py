@@ -11,7 +11,8 @@ from harness.checks.recall.losses import Loss, Pair, loss
 from harness.checks.recall.rates import details, recalled
 from harness.checks.verdict import Evidence, FollowUp, Status, Verdict
 from harness.stats.rates import smallest_share
-from workloads.recall import COLD, CONTROL, HIT, NAME, REFILLED, RETURNED
+from workloads.control import CONTROL
+from workloads.recall import COLD, HIT, NAME, REFILLED, RETURNED
 
 # With fewer documents not even the loss of all of them would be beyond doubt.
 FEWEST_DOCUMENTS = 7

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 
 from harness.checks.recall.facts import Row
 from harness.stats.rates import rate_interval
+from workloads.control import CONTROL
 from workloads.haystack import NUMBER
 from workloads.plan import Json
-from workloads.recall import COLD, CONTROL, HIT, NEAR_BOUNDARY_TOKENS, REFILLED, RETURNED
+from workloads.recall import COLD, HIT, NEAR_BOUNDARY_TOKENS, REFILLED, RETURNED
 
 _DEPTHS = ("start", "middle", "end")
 

@@ -10,7 +10,8 @@ import pytest
 from harness.checks.recall.judge import judge
 from harness.checks.verdict import Status
 from tests.checks.recall.histories import Shot, history, shots
-from workloads.recall import COLD, CONTROL, HIT, REFILLED, RETURNED
+from workloads.control import CONTROL
+from workloads.recall import COLD, HIT, REFILLED, RETURNED
 
 WRONG = " nothing of the kind"
 
