@@ -13,23 +13,36 @@ from harness.store import RunFolder, RunListing, StoreError, list_runs
 @click.command("report")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--report-dir", type=click.Path(path_type=Path, file_okay=False), default=Path("reports"))
-def report(runs: tuple[Path, ...], report_dir: Path) -> int:
+@click.option("--parquet", is_flag=True, help="Every run's requests as Parquet too (extra: ling-bench[parquet]).")
+def report(runs: tuple[Path, ...], report_dir: Path, parquet: bool) -> int:
     """Rebuild the tables, plots and page of RUNS from their records alone; several runs share one page.
 
     The page's path is the last line on stdout.
     """
     from harness.report.build import build_report
-    from harness.report.derive import derive
 
+    folder = report_dir / "+".join(path.resolve().name for path in runs)
     try:
-        for path in runs:
-            with RunFolder.open(path) as run:
-                derive(run)
-        files = build_report(runs, report_dir / "+".join(path.resolve().name for path in runs))
+        files = build_report(runs, folder)
+        if parquet:
+            _write_parquet(runs, folder)
     except StoreError as error:
         raise NothingMeasured(str(error)) from None
     click.echo(str(files.index_html))
     return Exit.PASS
+
+
+def _write_parquet(runs: tuple[Path, ...], folder: Path) -> None:
+    """One file per run beside the page, each named on stderr."""
+    from harness.report.parquet import NoParquet, write_parquet
+
+    for path in runs:
+        file = folder / f"{path.resolve().name}.parquet"
+        try:
+            rows = write_parquet(RunFolder.open(path), file)
+        except NoParquet as error:
+            raise click.UsageError(f"--parquet: {error}") from None
+        click.echo(f"{rows:,} requests: {file}", err=True)
 
 
 @click.command("list")
