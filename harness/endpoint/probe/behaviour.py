@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from harness.clock import NS_PER_MS, NS_PER_S
-from harness.endpoint.counters import scrape, total
-from harness.endpoint.errors import EndpointError
+from harness.clock import NS_PER_S
+from harness.endpoint.counters import total
 from harness.endpoint.probe.prober import Prober, Seen
 from harness.endpoint.probe.result import Capability
+from harness.endpoint.probe.running import running, sampled, until_running
 from harness.records import CounterSample
 from workloads.plan import ChatPrompt, Json, Message
 
@@ -15,7 +15,6 @@ REASONING_TOKENS = 48
 SEEDED_TOKENS = 12
 CUT_TOKENS = 384
 SETTLE_NS = 4 * NS_PER_S
-_POLL_NS = 100 * NS_PER_MS
 _TOOL: Json = {
     "type": "function",
     "function": {
@@ -102,53 +101,45 @@ async def _seed(prober: Prober) -> Capability:
 async def _cancellation(prober: Prober) -> Capability:
     """A stream is dropped after its first piece: the server must stop before it has generated everything."""
     name = "cancellation"
-    before = await _sample(prober)
+    before = await sampled(prober)
     room = CUT_TOKENS if prober.max_model_len is None else min(CUT_TOKENS, prober.max_model_len // 4)
     fields: dict[str, Json] = {} if prober.dialect.forbids_unknown_fields else {"ignore_eos": True}
     await prober.ask(name, prober.text(name), max_tokens=max(8, room), stream=True, fields=fields, abort_after_events=1)
     if before is None:
         return prober.verdict(name, None, "cannot be seen without counters")
-    after = await _settled(prober, before)
-    return judge_cancellation(prober, before, after, room)
+    after = await until_running(prober, before, more=False, limit_ns=SETTLE_NS)
+    later = after
+    if (running(prober, after) or 0) > (running(prober, before) or 0):
+        await prober.clock.sleep_until(prober.clock.now_ns() + NS_PER_S)
+        found = await sampled(prober)
+        later = after if found is None else found
+    return judge_cancellation(prober, (before, after, later), room)
 
 
-async def _settled(prober: Prober, before: CounterSample) -> CounterSample:
-    """The counters once no more requests run than before, or after four seconds."""
-    give_up_ns = prober.clock.now_ns() + SETTLE_NS
-    after = before
-    while True:
-        await prober.clock.sleep_until(prober.clock.now_ns() + _POLL_NS)
-        sampled = await _sample(prober)
-        after = after if sampled is None else sampled
-        was, running = _running(prober, before), _running(prober, after)
-        ended = was is not None and running is not None and running <= was
-        if ended or prober.clock.now_ns() >= give_up_ns:
-            return after
+def judge_cancellation(
+    prober: Prober, samples: tuple[CounterSample, CounterSample, CounterSample], asked: int
+) -> Capability:
+    """Running requests back where they were, and fewer tokens generated than were asked for.
 
-
-def judge_cancellation(prober: Prober, before: CounterSample, after: CounterSample, asked: int) -> Capability:
-    """Running requests back where they were, and fewer tokens generated than were asked for."""
+    samples: before, when it had ended or was given up, and a second after that, where it had not ended.
+    """
     name = "cancellation"
-    was, running = _running(prober, before), _running(prober, after)
-    if was is None or running is None:
+    was, now = running(prober, samples[0]), running(prober, samples[1])
+    if was is None or now is None:
         return prober.verdict(name, None, "the counters do not tell how many requests run")
-    if running > was:
+    made, after_that = (_generated(prober, samples[at], samples[at + 1]) for at in (0, 1))
+    if now > was and after_that == 0:
+        return prober.verdict(name, None, "it is still counted as running, but generates nothing any more")
+    if now > was:
         return prober.verdict(name, False, f"still running {SETTLE_NS / NS_PER_S:.0f} s after it was dropped")
-    totals = [total(sample, prober.dialect.name, "generation_tokens") for sample in (before, after)]
-    if totals[0] is None or totals[1] is None:
+    if made is None:
         return prober.verdict(name, None, "it ended; the counters do not tell what it generated")
-    made = round(totals[1] - totals[0])
     if made >= asked:
         return prober.verdict(name, None, f"{made} tokens were generated meanwhile; too fast, or others use the server")
     return prober.verdict(name, True, f"dropped after the first piece of {asked} tokens; {made} are counted")
 
 
-def _running(prober: Prober, sample: CounterSample) -> float | None:
-    return total(sample, prober.dialect.name, "running")
-
-
-async def _sample(prober: Prober) -> CounterSample | None:
-    try:
-        return await scrape(prober.client, prober.clock, prober.dialect.metrics_path)
-    except EndpointError:
-        return None
+def _generated(prober: Prober, first: CounterSample, last: CounterSample) -> int | None:
+    """Tokens generated in between; None if the counters do not tell."""
+    begun, ended = (total(sample, prober.dialect.name, "generation_tokens") for sample in (first, last))
+    return None if begun is None or ended is None else round(ended - begun)

@@ -11,6 +11,7 @@ from harness.endpoint.cache_control import flush
 from harness.endpoint.dialects.base import PROMPT_LOGPROBS
 from harness.endpoint.probe.prober import Prober, Seen, is_json_object
 from harness.endpoint.probe.result import Capability
+from harness.endpoint.probe.running import sampled, until_running
 from harness.records import RequestError
 from workloads.plan import Json, TextPrompt
 
@@ -19,6 +20,9 @@ LONG_TOKENS = 2100
 SHORT_BLOCK_TOKENS = 640
 SCORED_TOKENS = 1100
 BUSY_TOKENS = 256
+# How long a request may take to be seen running, and the wait where that cannot be seen.
+SEEN_NS = NS_PER_S
+UNSEEN_NS = 200 * NS_PER_MS
 _TIER_HOMES = ("sglext",)
 
 
@@ -233,16 +237,20 @@ async def _flush_while_busy(prober: Prober) -> Capability:
     recipe = prober.dialect.flush
     if recipe is None:
         return prober.verdict(name, None, "not tried: no route is known")
+    before = await sampled(prober)
     room = BUSY_TOKENS if prober.max_model_len is None else max(8, min(BUSY_TOKENS, prober.max_model_len // 4))
-    running = asyncio.create_task(
+    busy = asyncio.create_task(
         prober.ask("busy", prober.text("busy"), max_tokens=room, stream=True, fields={"ignore_eos": True})
     )
-    await prober.clock.sleep_until(prober.clock.now_ns() + 100 * NS_PER_MS)
-    began_ns, still = prober.clock.now_ns(), not running.done()
+    if before is None:
+        await prober.clock.sleep_until(prober.clock.now_ns() + UNSEEN_NS)
+    else:
+        await until_running(prober, before, more=True, limit_ns=SEEN_NS)
+    began_ns, still = prober.clock.now_ns(), not busy.done()
     said = await recipe(prober.client)
     took_s = (prober.clock.now_ns() - began_ns) / NS_PER_S
-    ran_on = not running.done()
-    answer = await running
+    ran_on = not busy.done()
+    answer = await busy
     if not still:
         return prober.verdict(name, None, "the answer had ended before it could be asked")
     fate = "went on" if ran_on and answer.ok else ("had ended by then" if answer.ok else f"failed: {answer.trouble}")
