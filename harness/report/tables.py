@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from harness.metrics import CellSummary
 from harness.metrics.classes import ClassSummary
 from harness.metrics.distribution import percentile_word
+from harness.report.correct import NAME as CORRECT
 from harness.report.derive import RunSummary
 from harness.report.numbers import NOT_REPORTED, number, percent, run_letter, whole
 
@@ -85,9 +86,10 @@ def run_tables(runs: Sequence[RunSummary]) -> tuple[Table, ...]:
     """Throughput, harness health, latency and lengths of one or several runs."""
     percentiles = runs[0].percentiles if runs else ()
     goodput = any(run.info.goodput for run in runs)
+    judged = any(cell.value(CORRECT) is not None for run in runs for cell in run.cells)
     drafting = any(cell.value("acceptance_length") is not None for run in runs for cell in run.cells)
     return (
-        _table("throughput", "Throughput", runs, _throughput_columns(goodput)),
+        _table("throughput", "Throughput", runs, _throughput_columns(goodput, judged)),
         *((_table("speculation", "Speculation", runs, SPECULATION_COLUMNS),) if drafting else ()),
         _table("health", "The harness itself", runs, HEALTH_COLUMNS),
         _with_bound(_table("server", "The server, and what bound it", runs, SERVER_COLUMNS), runs),
@@ -171,7 +173,7 @@ def _with_bound(table: Table, runs: Sequence[RunSummary]) -> Table:
     )
 
 
-def _throughput_columns(goodput: bool) -> tuple[Column, ...]:
+def _throughput_columns(goodput: bool, judged: bool) -> tuple[Column, ...]:
     columns = [
         Column(heading="completed", metric="completed", show=whole),
         Column(heading="failed", metric="failed", show=whole),
@@ -186,6 +188,8 @@ def _throughput_columns(goodput: bool) -> tuple[Column, ...]:
     if goodput:
         columns.insert(7, Column(heading="good req/s", metric="request_goodput"))
         columns.insert(8, Column(heading="good", metric="good_share", show=percent))
+    if judged:
+        columns.insert(9, Column(heading="right req/s", metric=CORRECT))
     return tuple(columns)
 
 
