@@ -177,7 +177,8 @@ def timeouts_of(options: CheckOptions) -> Timeouts:
 def targets_of(choice: EndpointChoice, access: Access, info: TargetInfo, options: CheckOptions) -> tuple[Target, ...]:
     """One for each route that may be asked, the preferred one first."""
     routes = ("completions", "chat") if options.endpoint_type == "auto" else (options.endpoint_type,)
-    return tuple(make_target(choice, access, info.model, route, timeouts_of(options)) for route in routes)
+    timeouts = timeouts_of(options)
+    return tuple(make_target(choice, access, info.model, route, timeouts, info.engine) for route in routes)
 
 
 def make_setting(options: CheckOptions, info: TargetInfo, material: Material) -> CheckSetting:

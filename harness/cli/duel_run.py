@@ -128,7 +128,7 @@ async def _identified(side: SideOptions) -> Contender:
         counting = by_tokenizer_file(side.tokenizer) if side.tokenizer is not None else await by_server(client)
     return Contender(
         options=side,
-        target=make_target(choice, access, model.name, side.endpoint_type, timeouts),
+        target=make_target(choice, access, model.name, side.endpoint_type, timeouts, discovery.engine),
         info=describe(choice, discovery, model, side.endpoint_type),
         counting=counting,
     )

@@ -74,7 +74,7 @@ def from_preset(given: Mapping[str, object]) -> dict[str, object]:
     The acceptance expected on real text stands where none was typed. Sampling may not be typed: most checks need greedy
     answers.
     """
-    name, extra = given.get("preset"), _extra_fields(given.get("extra_body"))
+    name, extra = given.get("preset"), extra_fields(given.get("extra_body"))
     deployment = deployment_of(None if name is None else str(name))
     if deployment is None:
         return {"extra_body": extra}
@@ -83,7 +83,8 @@ def from_preset(given: Mapping[str, object]) -> dict[str, object]:
     return {"extra_body": extra, "preset": deployment.name, "expect_acceptance": expected}
 
 
-def _extra_fields(text: object) -> dict[str, Json]:
+def extra_fields(text: object) -> dict[str, Json]:
+    """--extra-body of a command that sets the sampling itself; UsageError if malformed, or if it sets that too."""
     try:
         extra = {} if text is None else json.loads(str(text))
     except json.JSONDecodeError as error:
@@ -91,7 +92,7 @@ def _extra_fields(text: object) -> dict[str, Json]:
     if not isinstance(extra, dict):
         raise click.UsageError("--extra-body must be a JSON object")
     if reserved := sorted(_NOT_FOR_CHECKS & set(extra)):
-        raise click.UsageError(f"--extra-body may not set {', '.join(reserved)}: the checks do")
+        raise click.UsageError(f"--extra-body may not set {', '.join(reserved)}: each request brings its own")
     return extra
 
 

@@ -11,6 +11,7 @@ import orjson
 
 from harness.cli.exits import Exit, NothingMeasured
 from harness.cli.options import parse_note
+from harness.cli.presets import extra_fields
 from harness.cli.running import run_async
 from harness.cli.target import EMBEDDED, Access, EndpointChoice, announced, identify, make_target, parse_access
 from harness.clock import MonotonicClock
@@ -18,6 +19,7 @@ from harness.endpoint.client import Client
 from harness.endpoint.probe.result import ProbeResult
 from harness.endpoint.probe.run import NothingAnswered, ProbeOptions, probe
 from harness.endpoint.target import Timeouts
+from workloads.plan import Json
 
 CLOCK = MonotonicClock()
 
@@ -32,6 +34,7 @@ class ProbeRequest:
     exclusive: bool
     notes: Mapping[str, str]
     timeouts: Timeouts
+    extra_body: Mapping[str, Json]
     as_json: bool
 
 
@@ -43,6 +46,11 @@ class ProbeRequest:
 @click.option(
     "--exclusive-server", is_flag=True,
     help="Nobody else uses the server: its cache may be emptied. Implied by the embedded engine.",
+)  # fmt: skip
+@click.option("--extra-body", default=None, metavar="JSON", help="More fields of every request; no sampling.")
+@click.option(
+    "--metrics-url", "metrics_urls", multiple=True, metavar="URL",
+    help="Counters elsewhere, such as workers behind a router; repeatable. The key is not sent there.",
 )  # fmt: skip
 @click.option("--note", "notes", multiple=True, metavar="KEY=VALUE", help="A setting it does not tell; repeatable.")
 @click.option("--connect-timeout", "connect_timeout_s", type=float, default=10.0, show_default=True, help="Seconds.")
@@ -60,8 +68,9 @@ def probe_command(**given: object) -> int:
 
 def _request(given: Mapping[str, object]) -> ProbeRequest:
     """Check what was typed; every mistake is a UsageError before anything is sent."""
-    headers, notes, key = given["headers"], given["notes"], given["api_key"]
-    assert isinstance(headers, tuple) and isinstance(notes, tuple)
+    headers, notes, pages = given["headers"], given["notes"], given["metrics_urls"]
+    assert isinstance(headers, tuple) and isinstance(notes, tuple) and isinstance(pages, tuple)
+    key = None if given["api_key"] is None else str(given["api_key"])
     connect_s, total_s = given["connect_timeout_s"], given["request_timeout_s"]
     assert isinstance(connect_s, float) and isinstance(total_s, float)
     try:
@@ -71,11 +80,12 @@ def _request(given: Mapping[str, object]) -> ProbeRequest:
         raise click.UsageError(str(error)) from None
     return ProbeRequest(
         base_url=None if given["base_url"] is None else str(given["base_url"]),
-        access=parse_access(None if key is None else str(key), [str(header) for header in headers]),
+        access=parse_access(key, [str(header) for header in headers], metrics_urls=[str(page) for page in pages]),
         model=None if given["model"] is None else str(given["model"]),
         exclusive=given["exclusive_server"] is True,
         notes=noted,
         timeouts=timeouts,
+        extra_body=extra_fields(given["extra_body"]),
         as_json=given["as_json"] is True,
     )
 
@@ -97,8 +107,12 @@ async def _probed(request: ProbeRequest, choice: EndpointChoice) -> ProbeResult:
     client = Client(make_target(choice, request.access, asked, "completions", request.timeouts), CLOCK)
     async with client:
         discovery, model = await identify(client, request.model)
-    target = make_target(choice, request.access, model.name, "completions", request.timeouts)
-    options = ProbeOptions(exclusive=request.exclusive or choice.chosen_by == EMBEDDED, notes=request.notes)
+    target = make_target(choice, request.access, model.name, "completions", request.timeouts, discovery.engine)
+    options = ProbeOptions(
+        exclusive=request.exclusive or choice.chosen_by == EMBEDDED,
+        notes=request.notes,
+        extra_body=request.extra_body,
+    )
     async with Client(target, CLOCK) as client:
         try:
             return await probe(client, CLOCK, discovery, model, options)

@@ -159,7 +159,7 @@ async def _prepare(
             counting = by_tokenizer_file(options.tokenizer)
         else:
             counting = await by_server(client)
-    target = make_target(choice, access, model.name, options.endpoint_type, timeouts)
+    target = make_target(choice, access, model.name, options.endpoint_type, timeouts, discovery.engine)
     return target, describe(choice, discovery, model, options.endpoint_type), counting
 
 

@@ -12,10 +12,11 @@ from harness.cli.advice import advice
 from harness.cli.embedded import embedded_engine
 from harness.cli.exits import NothingMeasured
 from harness.endpoint.client import Client
+from harness.endpoint.dialects import dialect_of
 from harness.endpoint.discovery import Discovery, ServedModel, discover, pick_model
 from harness.endpoint.errors import EndpointError
 from harness.endpoint.secret import Secret
-from harness.endpoint.target import METRICS_PATH, Target, Timeouts, parse_header
+from harness.endpoint.target import Target, Timeouts, parse_header
 from harness.endpoint.url import BaseUrl, counter_page, normalise_base_url
 from harness.records import TargetInfo
 
@@ -97,8 +98,15 @@ def announced(base_url: str | None, environment: Mapping[str, str]) -> Iterator[
         yield choice
 
 
-def make_target(choice: EndpointChoice, access: Access, model: str, endpoint_type: str, timeouts: Timeouts) -> Target:
-    """Put a target together for the client."""
+def make_target(
+    choice: EndpointChoice,
+    access: Access,
+    model: str,
+    endpoint_type: str,
+    timeouts: Timeouts,
+    engine: str | None = None,
+) -> Target:
+    """Put a target together for the client; engine: where it keeps its counters, None if it is not known yet."""
     return Target(
         base=choice.base,
         model=model,
@@ -107,7 +115,7 @@ def make_target(choice: EndpointChoice, access: Access, model: str, endpoint_typ
         headers=access.headers,
         timeouts=timeouts,
         rate_limit_retries=access.retries,
-        counter_pages=access.metrics_urls if access.metrics_urls else (METRICS_PATH,),
+        counter_pages=access.metrics_urls if access.metrics_urls else (dialect_of(engine).metrics_path,),
     )
 
 

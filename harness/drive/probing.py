@@ -8,9 +8,8 @@ from dataclasses import replace
 from harness.checks.history import Capabilities
 from harness.drive.check_history import load_capabilities
 from harness.endpoint.discovery import Discovery, ServedModel
-from harness.endpoint.probe.passive import discovered
+from harness.endpoint.probe.passive import CountedPort, discovered
 from harness.endpoint.probe.result import Capability, ProbeResult
-from harness.endpoint.side import TextSource
 from harness.records import TargetInfo
 from harness.store import RunFolder, write_derived
 
@@ -27,7 +26,7 @@ _SAME = {
 }
 
 
-async def keep_probe(run: RunFolder, client: TextSource) -> ProbeResult:
+async def keep_probe(run: RunFolder, client: CountedPort) -> ProbeResult:
     """Write probe.json: settings and counters, and what a capability round of the run has shown. One GET at most."""
     target = run.info.target
     found = await discovered(client, _discovery(target), _model(target), run.info.notes)

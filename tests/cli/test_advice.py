@@ -10,11 +10,11 @@ import click
 import pytest
 
 from harness.cli.exits import NothingMeasured
-from harness.cli.target import identify
+from harness.cli.target import Access, EndpointChoice, identify, make_target
 from harness.clock import MonotonicClock
 from harness.endpoint.client import Client
 from harness.endpoint.secret import Secret
-from harness.endpoint.target import Target
+from harness.endpoint.target import Target, Timeouts
 from harness.endpoint.url import normalise_base_url
 from tests.endpoint.bad_server import BadServer, Respond, always, plain
 
@@ -131,3 +131,14 @@ def test_a_model_that_is_not_served_is_a_usage_error_that_lists_those_that_are()
 
 def test_the_key_is_in_no_message() -> None:
     assert KEY not in told(always(plain("400 Bad Request", f'{{"error":"bad key {KEY}"}}'.encode())))
+
+
+def test_counters_of_tensorrt_llm_are_not_where_a_look_drains_them() -> None:
+    choice = EndpointChoice(base=normalise_base_url("http://x"), chosen_by="option")
+    pages = {
+        engine: make_target(choice, Access(), "m", "chat", Timeouts(), engine).counter_pages
+        for engine in ("tensorrt-llm", "vllm", None)
+    }
+    assert pages == {"tensorrt-llm": ("/prometheus/metrics",), "vllm": ("/metrics",), None: ("/metrics",)}
+    elsewhere = Access(metrics_urls=("http://worker/metrics",))
+    assert make_target(choice, elsewhere, "m", "chat", Timeouts(), "vllm").counter_pages == ("http://worker/metrics",)

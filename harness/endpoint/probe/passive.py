@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from typing import Protocol
 
-from harness.endpoint.counters import COUNTER_NAMES
+from harness.endpoint.counters import COUNTER_NAMES, engine_of_counters
 from harness.endpoint.dialects import dialect_of
 from harness.endpoint.dialects.base import Dialect, Settings
 from harness.endpoint.dialects.prometheus import parse_counters
@@ -14,12 +15,22 @@ from harness.endpoint.errors import EndpointError
 from harness.endpoint.probe.names import CAPABILITIES, SETTINGS
 from harness.endpoint.probe.result import Capability, ProbeResult, Setting
 from harness.endpoint.side import TextSource
+from harness.endpoint.target import Target
 
 NOT_TRIED = "not tried in this run; ling-bench probe tries it"
 
 
+class CountedPort(TextSource, Protocol):
+    """What reads pages, and knows where the counters are."""
+
+    @property
+    def target(self) -> Target:
+        """Whom it talks to."""
+        ...
+
+
 async def discovered(
-    client: TextSource, discovery: Discovery, model: ServedModel, notes: Mapping[str, str]
+    client: CountedPort, discovery: Discovery, model: ServedModel, notes: Mapping[str, str]
 ) -> ProbeResult:
     """The cheap part: engine, settings and counters; every other capability is not known. At most one GET."""
     dialect = dialect_of(discovery.engine)
@@ -67,23 +78,33 @@ def told_settings(settings: Settings, notes: Mapping[str, str]) -> dict[str, Set
     return told
 
 
-async def look_at_counters(client: TextSource, dialect: Dialect) -> Capability:
-    """Which of our meanings the page has names for."""
-    enable_with = dialect.enable_with.get("counters", "")
-    try:
-        values = parse_counters(await client.get_text(dialect.metrics_path))
-    except EndpointError as trouble:
-        return Capability(works=False, how=f"{dialect.metrics_path}: {str(trouble)[:120]}", enable_with=enable_with)
-    except ValueError:
-        how = f"{dialect.metrics_path} is not in the Prometheus text format"
-        return Capability(works=False, how=how, enable_with=enable_with)
+async def look_at_counters(client: CountedPort, dialect: Dialect) -> Capability:
+    """Which of our meanings the pages have names for."""
+    pages = client.target.counter_pages
+    where, enable_with = " and ".join(pages), dialect.enable_with.get("counters", "")
+    values: dict[str, float] = {}
+    for page in pages:
+        try:
+            values.update(parse_counters(await client.get_text(page)))
+        except EndpointError as trouble:
+            return Capability(works=False, how=f"{page}: {str(trouble)[:120]}", enable_with=enable_with)
+        except ValueError:
+            how = f"{page} is not in the Prometheus text format"
+            return Capability(works=False, how=how, enable_with=enable_with)
+    known = _known_meanings(values)
+    if not known:
+        return Capability(
+            works=False, how=f"{where}: {len(values)} values, none of a known name", enable_with=enable_with
+        )
+    return Capability(works=True, how=f"{where}: {', '.join(known)}")
+
+
+def _known_meanings(values: Mapping[str, float]) -> list[str]:
+    """Our meanings that the counters have, by the names of the engine whose they are."""
+    engine = engine_of_counters(values)
     bare = {name.partition("{")[0] for name in values}
-    known = [
+    return [
         meaning
-        for meaning, alternatives in COUNTER_NAMES.get(dialect.name, {}).items()
+        for meaning, alternatives in (COUNTER_NAMES.get(engine, {}) if engine is not None else {}).items()
         if any(bare.issuperset(names) for names in alternatives)
     ]
-    if not known:
-        how = f"{dialect.metrics_path} has {len(bare)} names, none of them known"
-        return Capability(works=False, how=how, enable_with=enable_with)
-    return Capability(works=True, how=f"{dialect.metrics_path}: {', '.join(known)}")

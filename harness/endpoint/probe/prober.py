@@ -84,7 +84,8 @@ class Seen:
 class Prober:
     """Asks and counts; `route` is the one that works, `seen` every answer in its order.
 
-    exclusive: the server is ours alone. nonce: what keeps the prompts from those of any other probe.
+    exclusive: the server is ours alone. nonce: what keeps the prompts from those of any other probe. extra_body: fields
+    of every request, such as a gateway's pinned provider.
     """
 
     client: ProbePort
@@ -94,6 +95,7 @@ class Prober:
     nonce: str
     exclusive: bool = False
     max_model_len: int | None = None
+    extra_body: Mapping[str, Json] = field(default_factory=dict)
     route: EndpointType = "completions"
     completions: bool = True
     seen: list[Seen] = field(default_factory=list)
@@ -115,7 +117,7 @@ class Prober:
             prompt=prompt,
             max_tokens=max_tokens,
             stream=stream,
-            parameters={} if fields is None else fields,
+            parameters={**self.extra_body, **({} if fields is None else fields)},
             abort_after_events=abort_after_events,
         )
         target = replace(self.client.target, endpoint_type=self.route if route is None else route)

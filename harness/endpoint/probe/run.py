@@ -15,6 +15,7 @@ from harness.endpoint.probe.forms import look_at_forms
 from harness.endpoint.probe.passive import assembled, look_at_counters
 from harness.endpoint.probe.prober import ProbePort, Prober, Seen
 from harness.endpoint.probe.result import ProbeResult, Setting
+from workloads.plan import Json
 from workloads.text import paragraphs, seeded
 
 _SAMPLE_CHARS = 1200
@@ -27,10 +28,14 @@ class NothingAnswered(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeOptions:
-    """exclusive: the server is ours alone, so that its cache may be emptied. notes: settings the operator knows."""
+    """exclusive: the server is ours alone, so that its cache may be emptied. notes: settings the operator knows.
+
+    extra_body: fields of every request.
+    """
 
     exclusive: bool = False
     notes: Mapping[str, str] = field(default_factory=dict)
+    extra_body: Mapping[str, Json] = field(default_factory=dict)
 
 
 async def probe(
@@ -49,6 +54,7 @@ async def probe(
         nonce=secrets.token_hex(8),
         exclusive=options.exclusive,
         max_model_len=model.max_model_len,
+        extra_body=options.extra_body,
     )
     await _settle_route(prober)
     ratio = await _chars_per_token(prober)

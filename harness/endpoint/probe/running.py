@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.clock import NS_PER_MS
-from harness.endpoint.counters import scrape, total
+from harness.endpoint.counters import scrape_all, total
 from harness.endpoint.errors import EndpointError
 from harness.endpoint.probe.prober import Prober
 from harness.records import CounterSample
@@ -14,7 +14,7 @@ _POLL_NS = 50 * NS_PER_MS
 async def sampled(prober: Prober) -> CounterSample | None:
     """The counters now; None if the server shows none."""
     try:
-        return await scrape(prober.client, prober.clock, prober.dialect.metrics_path)
+        return await scrape_all(prober.client, prober.clock, prober.client.target.counter_pages)
     except EndpointError:
         return None
 
