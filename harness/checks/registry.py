@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.checks.billing.check import BILLING
 from harness.checks.cached_tokens.check import CACHED_TOKENS
 from harness.checks.check import Check
 from harness.checks.context.check import CONTEXT
@@ -20,6 +21,7 @@ from harness.checks.tools.check import TOOLS
 CHECKS: dict[str, Check] = {
     check.name: check
     for check in (
+        BILLING,
         CACHED_TOKENS,
         CONTEXT,
         EVICTION,

@@ -67,6 +67,8 @@ class CheckOptions:
             raise ValueError(f"--context must be at least {SHORTEST_CONTEXT} tokens")
         if any(price is not None and price < 0 for price in self._prices):
             raise ValueError("a price cannot be negative")
+        if len({price is None for price in self._prices}) > 1:
+            raise ValueError("name all three prices, --price-input, --price-cached-input and --price-output, or none")
         if self.expect_acceptance is not None and self.expect_acceptance < 1:
             raise ValueError("--expect-acceptance must be at least 1, which is an answer without accepted drafts")
 

@@ -1,0 +1,61 @@
+"""recall, tools, reasoning, context and billing the way a user meets them, against the embedded engine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.commands import engine, run_ling_bench
+from tests.e2e.gateway import billing_gateway
+
+PRICES = ("--price-input", "0.4", "--price-cached-input", "0.1", "--price-output", "1.6")
+
+
+def verdicts(folder: Path, *arguments: str) -> tuple[int, dict[str, dict[str, Any]]]:
+    """Exit code and verdicts by check."""
+    result = run_ling_bench("check", *arguments, "--budget", "small", "--json", cwd=folder)
+    assert result.stdout, result.stderr
+    return result.returncode, {each["check"]: each["verdict"] for each in json.loads(result.stdout)["checks"]}
+
+
+def test_a_context_and_its_bill_through_a_gateway(tmp_path: Path) -> None:
+    """One engine for both: the limit is small, and what answers cost is added on the wire."""
+    with engine("--max-model-len", "3072") as url, billing_gateway(url, (0.4, 0.1, 1.6)) as gateway:
+        code, found = verdicts(tmp_path, "context", "billing", "--base-url", gateway, *PRICES)
+    assert (code, found["context"]["status"], found["billing"]["status"]) == (0, "pass", "pass"), found
+    assert found["context"]["details"]["longest_prompt_tokens"] == 3072 - 8
+    assert found["billing"]["details"]["answers_cached_in_part"] > 0
+
+
+@pytest.mark.slow
+def test_cached_tokens_billed_in_full_fail(tmp_path: Path) -> None:
+    with engine() as url, billing_gateway(url, (0.4, 0.4, 1.6)) as gateway:
+        code, found = verdicts(tmp_path, "billing", "--base-url", gateway, *PRICES)
+    assert (code, found["billing"]["status"]) == (1, "fail")
+
+
+@pytest.mark.slow
+def test_what_chats_are_asked_passes_and_a_bill_that_is_not_told_is_not_applicable(tmp_path: Path) -> None:
+    code, found = verdicts(tmp_path, "tools", "reasoning", "billing")
+    assert code in (0, 3), found
+    assert found["tools"]["status"] == "pass" and "Not tested: two calls at once" in found["tools"]["reason"]
+    assert found["reasoning"]["status"] in ("pass", "suspect") and found["billing"]["status"] == "not applicable"
+    assert found["reasoning"]["details"]["names_in_streams"] == ["reasoning"]
+
+
+@pytest.mark.slow
+def test_needles_come_back_and_are_lost_where_states_are_not_kept(tmp_path: Path) -> None:
+    code, found = verdicts(tmp_path, "recall")
+    assert (code, found["recall"]["status"]) == (0, "pass"), found["recall"]["reason"]
+    assert "4 digits" in found["recall"]["details"]["form"]
+    with engine("--fault", "K02:mode=random") as url:
+        code, found = verdicts(tmp_path, "recall", "--base-url", url, "--exclusive-server")
+    assert (code, found["recall"]["status"]) == (1, "fail"), found["recall"]["reason"]
+
+
+def test_prices_come_all_together_or_not_at_all(tmp_path: Path) -> None:
+    result = run_ling_bench("check", "billing", "--price-input", "1", "--dry-run", cwd=tmp_path)
+    assert result.returncode == 2 and "all three prices" in result.stderr
