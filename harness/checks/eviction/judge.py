@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from statistics import median
 
 from harness.checks.eviction.arms import HIT, TRAFFIC_HIT, sort_by_prompt
 from harness.checks.eviction.company import foreign_tokens
-from harness.checks.eviction.decision import PLACEBO, Decision, by_family, decide, passing_effect
+from harness.checks.eviction.decision import Decision, by_family, decide, passing_effect
 from harness.checks.eviction.exact import Exact, exact_tier
 from harness.checks.eviction.exercise import Exercise, exercise
 from harness.checks.eviction.pairs import Pair, Path, pairs_of
+from harness.checks.eviction.shown import effects_with_distances, named, worst_pairs
 from harness.checks.eviction.tests import Result
 from harness.checks.eviction.text_judge import judge_texts
 from harness.checks.eviction.text_tier import ForeignCode, foreign_codes
@@ -104,7 +104,7 @@ def _judge_pairs(history: CheckHistory, pairs: Sequence[Pair], done: Exercise) -
         violations=len({prompt for result in shown for prompt in result.prompts}) or len(decision.alarms),
         evidence=evidence,
         null_size=null_size,
-        smallest_effect=_effects(first, decision),
+        smallest_effect=effects_with_distances(first, decision.smallest_effects),
         follow_up=follow_up,
         details={
             "tests": decision.tests,
@@ -125,7 +125,7 @@ def _conclusion(
 ) -> tuple[Status, str, FollowUp | None]:
     never = "; the sentinel never went cold, so what was evicted may still be mapped" if done.never_cold else ""
     if decision.confirmed:
-        return Status.FAIL, _named("wrong answers", decision.confirmed) + never, None
+        return Status.FAIL, named("wrong answers", decision.confirmed) + never, None
     if exact_confirmed and history.capabilities.deterministic:
         families = ", ".join(exact_confirmed)
         return Status.FAIL, f"answers differ where a server declared bit-exact must repeat itself: {families}", None
@@ -166,7 +166,7 @@ def _finite(nats: float) -> float | None:
 
 
 def _suspicion(decision: Decision, exact: Exact, done: Exercise) -> tuple[Status, str, FollowUp | None]:
-    names = _named("an alarm", decision.alarms) if decision.alarms else "an alarm: " + ", ".join(exact.alarms)
+    names = named("an alarm", decision.alarms) if decision.alarms else "an alarm: " + ", ".join(exact.alarms)
     if decision.unmatched:
         reason = f"{names}; it repeats, but short tails alone show it, as a kernel chosen by the tail's length would"
         return Status.SUSPECT, reason, None
@@ -182,46 +182,7 @@ def _suspicion(decision: Decision, exact: Exact, done: Exercise) -> tuple[Status
     return Status.SUSPECT, f"{names}; would ask for {follow_up.count} fresh prompts", follow_up
 
 
-def _named(what: str, results: Sequence[Result]) -> str:
-    tests: dict[str, list[str]] = {}
-    for result in results:
-        tests.setdefault(result.family, []).append(result.test)
-    return f"{what} in " + "; ".join(f"{family} ({', '.join(names)})" for family, names in tests.items())
-
-
-def _effects(families: dict[str, list[Pair]], decision: Decision) -> dict[str, float]:
-    """Smallest effects with the distances from the resume point at which they hold."""
-    found = {}
-    for name, nats in decision.smallest_effects.items():
-        distances = [pair.distance for pair in families[name] if pair.distance is not None]
-        where = f" at {min(distances)}-{max(distances) + 15} tokens" if distances else ""
-        found[name + where] = nats
-    return found
-
-
 def _evidence(results: Sequence[Result], pairs: Sequence[Pair], exact: Exact) -> tuple[Evidence, ...]:
     """The worst pairs of each family that alarmed."""
     wanted = [result.family for result in results] + [family for family in exact.alarms if exact.differing[family]]
-    found = []
-    for family in dict.fromkeys(wanted):
-        worst = sorted((pair for pair in pairs if pair.family == family), key=lambda pair: -pair.near_first)
-        usual = median(pair.near for pair in worst)
-        found += [_worst_pair(pair, usual) for pair in worst[: _SHOWN if family != PLACEBO else 2]]
-    return tuple(found)
-
-
-def _worst_pair(pair: Pair, usual: float) -> Evidence:
-    null = "not measured" if pair.null is None else f"{math.sqrt(pair.null):.3f}"
-    return Evidence(
-        request_ids=pair.request_ids,
-        text=f"{pair.family} on {pair.prompt}: {math.sqrt(pair.near):.3f} nats RMS over 16 positions, noise {null}",
-        table={
-            "family": pair.family,
-            "rms_nats": math.sqrt(pair.near),
-            "rms_first4_nats": math.sqrt(pair.near_first),
-            "null_rms_nats": None if pair.null is None else math.sqrt(pair.null),
-            "median_rms_nats": math.sqrt(usual),
-            "flip_gap_nats": pair.flip,
-            "distance_tokens": pair.distance,
-        },
-    )
+    return worst_pairs(wanted, pairs)
