@@ -43,6 +43,7 @@ def read_capabilities(
         cache_tokens=_cache_tokens(details),
         chunk_tokens=_whole(details.get("chunked_prefill_size")),
         block_tokens=_block_tokens(details),
+        host_tier=_host_tier(details),
         answers=sum(_ok(answer) for answer in answers) if answers else None,
     )
 
@@ -139,6 +140,15 @@ def _cache_tokens(details: Mapping[str, Json]) -> int | None:
     if size is None and blocks is not None and block is not None:
         return blocks * block
     return size if size is not None else _whole(details.get("max_total_num_tokens"))
+
+
+def _host_tier(details: Mapping[str, Json]) -> bool | None:
+    """Whether the server says that it has a tier behind the device; None if it says nothing of it."""
+    hierarchical = details.get("enable_hierarchical_cache")
+    if isinstance(hierarchical, bool):
+        return hierarchical
+    size = _cache_labels(details).get("kv_offloading_size")
+    return None if size is None else size not in ("None", "0", "0.0")
 
 
 def _block_tokens(details: Mapping[str, Json]) -> int | None:

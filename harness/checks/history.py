@@ -18,7 +18,8 @@ class Capabilities:
     /generate. deterministic: the operator declared answers bit-exact whatever the batch, the chunks and the cache.
     cache_tokens: tokens the prefix cache holds. chunk_tokens: the server's prefill chunk. cached_in_stream,
     cached_in_whole: cached tokens come in streamed answers, in whole ones. block_tokens: what the server calls the
-    alignment of a hit. answers: how many of the requests that found all this were answered.
+    alignment of a hit. answers: how many of the requests that found all this were answered. host_tier: a tier
+    behind the device, as the server says.
     """
 
     engine: str | None = None
@@ -37,6 +38,7 @@ class Capabilities:
     cached_in_whole: bool | None = None
     block_tokens: int | None = None
     answers: int | None = None
+    host_tier: bool | None = None
 
     def describe(self) -> str:
         """What was found, in words; what was not tried is left out."""

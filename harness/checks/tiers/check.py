@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from harness.checks.check import Check, PlanRequest
 from harness.checks.tiers.judge import judge
 from workloads.eviction import imagined
 from workloads.eviction_shape import SHORTEST_PROMPT, EvictionOptions
-from workloads.plan import Json
-from workloads.tiers import NAME, tiers
-from workloads.waves import Waves
+from workloads.plan import Generator, Json
+from workloads.sequence import Sequence
+from workloads.tiers import NAME, VERSION, tiers
 
 RESERVE_TOKENS = 64
 BLOCKS = 3
@@ -19,9 +20,11 @@ FLOOD_TOKENS = 400_000
 TIER_FIELDS: Mapping[str, Mapping[str, Json]] = {"sglang": {"return_cached_tokens_details": True}}
 
 
-def plan(request: PlanRequest) -> Waves:
-    """The plan of a round; one that confirms has long tails too."""
+def plan(request: PlanRequest) -> Generator[Any]:
+    """The plan of a round, one that confirms has long tails too; nothing where the server says that it has no tier."""
     known, follow_up = request.capabilities, request.follow_up
+    if known.host_tier is False:
+        return Sequence(name=NAME, version=VERSION, steps=(), parameters={"why": "the server has no tier behind"})
     own = TIER_FIELDS.get(known.engine, {}) if known.engine is not None else {}
     return tiers(
         request.material,

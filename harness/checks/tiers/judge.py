@@ -80,14 +80,24 @@ def _suspicion(found: _Findings) -> Verdict:
 
 
 def _absent(found: _Findings) -> Verdict | None:
-    """No tier behind: what left the device is computed anew, or nothing is cached at all."""
-    if found.restored:
-        return None
-    if not found.returns and found.history.capabilities.cached_tokens is False:
-        return _verdict(found, Status.NOT_APPLICABLE, "the server was not seen to cache prompts")
-    if len(found.cold) >= FEWEST and len(found.cold) == len(found.returns):
+    """No tier behind: the server says so, or what left the device is computed anew, or nothing is cached at all."""
+    reason = None
+    if not found.returns:
+        reason = _never_asked(found.history)
+    elif len(found.cold) >= FEWEST and len(found.cold) == len(found.returns):
         reason = f"all {len(found.cold)} prompts that left the device were computed anew: there is no other tier"
-        return _verdict(found, Status.NOT_APPLICABLE, reason)
+    return None if reason is None else _verdict(found, Status.NOT_APPLICABLE, reason)
+
+
+def _never_asked(history: CheckHistory) -> str | None:
+    """Why nothing had to return; None if something should have."""
+    known = history.capabilities
+    if known.host_tier is False:
+        return "the server says that it has no tier behind the device"
+    if known.cached_tokens is False:
+        return "the server was not seen to cache prompts"
+    if known.host_tier is None and known.cached_tokens and history.answers and history.cut_short is None:
+        return "the server tells of no tier behind the device, and holds more there than a flood may cost"
     return None
 
 

@@ -104,6 +104,20 @@ def test_nothing_asked_is_undecided_and_no_cache_is_not_applicable() -> None:
 
 
 @pytest.mark.parametrize(
+    ("known", "status"),
+    [
+        ({"host_tier": False}, Status.NOT_APPLICABLE),
+        ({"host_tier": None, "cached_tokens": True}, Status.NOT_APPLICABLE),
+        ({"host_tier": True, "cached_tokens": True}, Status.INCONCLUSIVE),
+    ],
+)
+def test_where_nothing_returned_what_the_server_says_of_a_tier_decides(known: dict[str, bool], status: Status) -> None:
+    probed = tuple(made(0, "virgin", index, 1 + index) for index in range(2))
+    verdict = judge(CheckHistory(answers=probed, capabilities=Capabilities(engine="vllm", **known)))
+    assert verdict.status is status
+
+
+@pytest.mark.parametrize(
     ("extra", "found"),
     [
         ({}, {}),

@@ -138,6 +138,7 @@ def _config(views: Sequence[EngineView]) -> Metric:
             "cache_hit_alignment_tokens": str(options.block_size),
             "kv_cache_size_tokens": str(view.capacity_tokens),
             "kv_cache_memory_bytes": str(options.cache_bytes),
+            "kv_offloading_size": str(options.host_bytes / (1 << 30)) if options.host_bytes else "None",
             "num_gpu_blocks": str(options.cache_bytes // view.block_bytes),
             "enable_prefix_caching": str(not options.no_prefix_caching),
             "mamba_cache_mode": "align" if not options.no_prefix_caching else "none",
