@@ -16,6 +16,7 @@ from harness.checks.reasoning.check import REASONING
 from harness.checks.recall.check import RECALL
 from harness.checks.spec_parity.check import SPEC_PARITY
 from harness.checks.stream.check import STREAM
+from harness.checks.tiers.check import TIERS
 from harness.checks.tools.check import TOOLS
 
 CHECKS: dict[str, Check] = {
@@ -34,6 +35,7 @@ CHECKS: dict[str, Check] = {
         RECALL,
         SPEC_PARITY,
         STREAM,
+        TIERS,
         TOOLS,
     )
 }
