@@ -36,7 +36,7 @@ def start_llama_server(gguf: Path, *arguments: str) -> Iterator[str]:
     binary = find_llama_server()
     if binary is None:
         raise RuntimeError("no llama-server: run tests/servers/build_llama_server.sh or set LING_BENCH_LLAMA_SERVER")
-    port = _free_port()
+    port = free_port()
     command = [
         str(binary),
         "-m",
@@ -62,7 +62,8 @@ def start_llama_server(gguf: Path, *arguments: str) -> Iterator[str]:
             process.wait(timeout=30)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody listens on now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
