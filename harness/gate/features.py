@@ -35,7 +35,7 @@ class Feature:
 FEATURES: Mapping[str, Feature] = {
     "cached-tokens": Feature(
         attribute="cached_tokens",
-        checks=("cached-tokens", "eviction", "billing"),
+        checks=("cached-tokens", "eviction"),
         probed="cached_tokens_stream",
         enable_with={"": "the server's prefix cache, and its report of cached tokens in usage"},
     ),
@@ -81,6 +81,10 @@ FEATURES: Mapping[str, Feature] = {
         checks=("tools",),
         probed="tool_calls",
         enable_with={"": "the server's tool call parser"},
+    ),
+    "cost": Feature(
+        checks=("billing",),
+        enable_with={"": "the cost of an answer in its usage (OpenRouter and LiteLLM have it)"},
     ),
     "reasoning": Feature(
         checks=("reasoning",),
