@@ -75,7 +75,6 @@ TENSORRT_LLM = Dialect(
 DYNAMO = Dialect(
     name="dynamo",
     title="NVIDIA Dynamo",
-    owners=("nvidia", "dynamo"),
     counter_prefixes=("dynamo_",),
     identify=_says_nothing,
     counters={
