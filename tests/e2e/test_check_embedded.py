@@ -98,7 +98,8 @@ def test_usage_errors_exit_2_before_anything_is_sent(workplace: Path) -> None:
 @pytest.mark.slow
 def test_a_disturbing_check_in_a_larger_set_costs_nothing(workplace: Path) -> None:
     with engine() as url:
-        result = run_ling_bench("check", "--base-url", url, "--budget", "small", cwd=workplace)
+        limit = ("--budget", "small", "--max-tokens-total", "60000")
+        result = run_ling_bench("check", "--base-url", url, *limit, cwd=workplace)
     assert result.returncode == 3, result.stderr
     assert "INCONCLUSIVE    eviction" in result.stdout and "--exclusive-server" in result.stdout
     run = workplace / result.stdout.splitlines()[-1]

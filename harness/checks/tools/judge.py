@@ -11,7 +11,7 @@ from harness.checks.tools.facts import Row, forced, rows_of
 from harness.checks.tools.rates import cache_loss, details
 from harness.checks.tools.rules import CHOICE, Violation, broken_rules
 from harness.checks.verdict import FollowUp, Status, Verdict
-from workloads.tools import AUTO, HIT, KINDS, NAME, PARALLEL
+from workloads.tools import ANSWER_TOKENS, AUTO, HIT, KINDS, NAME, PARALLEL
 
 FEWEST_CONVERSATIONS = 6
 # One conversation may be an accident of one answer; two, or one again on fresh ones, are the server's.
@@ -65,6 +65,9 @@ def _absent(found: _Findings) -> Verdict | None:
     if any(row.leaks for row in found.of(*CHOICE)):
         reason = "the model writes calls, and the server leaves them in the text: it has no parser for them"
         return _verdict(found, Status.INCONCLUSIVE, f"{reason}. {FLAGS}")
+    if found.answered and all(row.cut for row in found.had_to_call):
+        reason = f"the limit of {ANSWER_TOKENS} tokens ended every answer that had to be a call"
+        return _verdict(found, Status.INCONCLUSIVE, f"{reason}{_cut(found)}")
     if found.conversations < FEWEST_CONVERSATIONS and found.answered:
         return _verdict(
             found, Status.INCONCLUSIVE, f"only {found.conversations} conversations were answered{_cut(found)}"

@@ -114,6 +114,11 @@ def test_an_answer_that_the_limit_cut_breaks_no_rule() -> None:
     assert judge(judged(cut)).status is Status.PASS
 
 
+def test_calls_that_the_limit_cut_everywhere_leave_it_undecided() -> None:
+    verdict = judge(judged(lambda ask: Said(text="{", finish="length")))
+    assert verdict.status is Status.INCONCLUSIVE and "160 tokens" in verdict.reason
+
+
 def test_llama_cpp_is_not_held_to_named_choices() -> None:
     other = only(NAMED, lambda said: replace(said, calls=(), text="No."))
     assert judge(judged(other, engine="llama.cpp")).status is Status.PASS
