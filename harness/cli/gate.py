@@ -24,6 +24,13 @@ from harness.gate.profile import Profile
 
 # Options of `check` that a gate takes from its profile, or has in a form of its own.
 NOT_TAKEN = {"names", "budget", "require"}
+# Settings of a profile that are options of `check` too: what is typed wins.
+SETTINGS = (
+    "max_tokens_total", "max_minutes", "deterministic", "expect_acceptance", "context", "price_input",
+    "price_cached_input", "price_output",
+)  # fmt: skip
+# Of these, and of the gate's own, those that its decision is made from.
+TYPED = ("max_tokens_total", "max_minutes", "deterministic", "expect_acceptance", "fail_fast")
 # What may be typed beside --resume; everything else belongs to the plan that the run already has.
 RESUME_OPTIONS = {
     "base_url", "api_key", "headers", "other_url", "other_model", "other_api_key", "result_dir", "report_dir",
@@ -103,14 +110,8 @@ def _request(given: Mapping[str, object], typed: set[str]) -> GateRequest:
     text, profile = load_profile(str(given["profile_name"])) if resume is None else ("", Profile(name="resumed"))
     profile = _with_typed(profile, given, typed)
     known = {name: given[name] for name in given if name not in ("profile_name", "init", "fail_fast", "out", "resume")}
-    settings = {
-        "budget": profile.budget,
-        "max_tokens_total": profile.max_tokens_total,
-        "max_minutes": profile.max_minutes,
-        "deterministic": profile.deterministic,
-        "expect_acceptance": profile.expect_acceptance,
-        "require": (),
-    }
+    own = {name: getattr(profile, name) for name in SETTINGS if name not in typed}
+    settings = {**own, "budget": profile.budget, "require": ()}
     asked = read_request((), {**known, **settings})
     names = (*in_order(each.name for each in profile.checks), *_last(profile))
     return GateRequest(
@@ -130,8 +131,7 @@ def _last(profile: Profile) -> tuple[str, ...]:
 
 def _with_typed(profile: Profile, given: Mapping[str, object], typed: set[str]) -> Profile:
     """The profile with what was typed in its place."""
-    names = ("max_tokens_total", "max_minutes", "deterministic", "expect_acceptance", "fail_fast")
-    own = {name: given[name] for name in names if name in typed}
+    own = {name: given[name] for name in TYPED if name in typed}
     required = given["require"]
     assert isinstance(required, tuple)
     return replace(

@@ -94,7 +94,10 @@ class Waiver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """Everything a gate asks for; see the shipped profiles for what each key means."""
+    """Everything a gate asks for; see the shipped profiles for what each key means.
+
+    What is None, and not set on the command line either, is left to each check.
+    """
 
     name: str
     description: str = ""
@@ -105,6 +108,10 @@ class Profile:
     heartbeat: bool = True
     deterministic: bool = False
     expect_acceptance: float | None = None
+    context: int | None = None
+    price_input: float | None = None
+    price_cached_input: float | None = None
+    price_output: float | None = None
     goodput: Mapping[str, float] = field(default_factory=dict)
     require: tuple[str, ...] = ()
     checks: tuple[CheckEntry, ...] = ()

@@ -26,6 +26,8 @@ _KINDS: Mapping[str, str] = {
     "numbers": "a list of numbers",
     "tables": "tables",
 }
+# Keys of the top table that are not taken as they stand.
+_MADE = ("name", "goodput", "require")
 _OBJECTIVE_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d+)?)_")
 
@@ -56,8 +58,7 @@ class _Reader:
         self._refuse_twice("objective", "name", [each.name for each in objectives])
         if not checks and not objectives:
             raise self._error((), None, "it asks for nothing; add a [[check]] or an [[objective]]")
-        plain = ("description", "budget", "max_tokens_total", "max_minutes", "fail_fast", "heartbeat",
-                 "deterministic", "expect_acceptance")  # fmt: skip
+        plain = [name for name, key in PROFILE.items() if key.kind != "tables" and name not in _MADE]
         return Profile(
             name=content.get("name", self._source.removesuffix(".toml")),
             goodput=self._goodput(content.get("goodput")),
