@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from harness.clock import MonotonicClock
 from harness.endpoint.client import Client
-from harness.endpoint.discovery import discover
+from harness.endpoint.discovery import Discovery, ServedModel, discover
 from harness.endpoint.probe.names import CAPABILITIES
 from harness.endpoint.probe.result import ProbeResult
 from harness.endpoint.probe.run import NothingAnswered, ProbeOptions, probe
@@ -133,8 +134,45 @@ def test_the_json_has_the_promised_shape() -> None:
 
 def test_a_server_that_answers_no_request_is_named_with_its_words() -> None:
     class Refusing(Replay):
-        async def _answer(self, body: object, chat: bool, writer: asyncio.StreamWriter) -> None:
+        async def _answer(self, body: dict[str, Any], chat: bool, writer: asyncio.StreamWriter) -> None:
             writer.write(plain("500 Broken", b'{"error":{"message":"the engine is gone"}}'))
 
     with pytest.raises(NothingAnswered, match="the engine is gone"):
         asyncio.run(probe_of(Refusing("vllm-qwen3"), ProbeOptions()))
+
+
+def test_a_server_with_chats_alone_is_probed_by_chats() -> None:
+    class ChatsAlone(Replay):
+        async def _answer(self, body: dict[str, Any], chat: bool, writer: asyncio.StreamWriter) -> None:
+            if chat:
+                await super()._answer(body, chat, writer)
+            else:
+                writer.write(plain("404 Not Found", b'{"detail":"Not Found"}'))
+
+    result, paths = asyncio.run(probe_of(ChatsAlone("vllm-qwen3"), ProbeOptions()))
+    assert (result.works("logprobs"), result.works("top_logprobs_20"), result.works("deterministic")) == (True,) * 3
+    assert (result.works("token_id_prompts"), result.works("prompt_logprobs")) == (False, None)
+    assert paths.count("/v1/completions") == 2
+
+
+def test_a_server_that_refuses_unknown_fields_is_not_sent_any() -> None:
+    sent: list[dict[str, Any]] = []
+
+    class Strict(Replay):
+        async def _answer(self, body: dict[str, Any], chat: bool, writer: asyncio.StreamWriter) -> None:
+            sent.append(body)
+            await super()._answer(body, chat, writer)
+
+    async def main() -> ProbeResult:
+        model = ServedModel(name="m", max_model_len=None)
+        found = Discovery(engine="tensorrt-llm", engine_version=None, models=(model,))
+        async with BadServer(Strict("vllm-qwen3")) as server:
+            client = Client(Target(base=normalise_base_url(server.url), model="m"), CLOCK)
+            async with client:
+                return await probe(client, CLOCK, found, model, ProbeOptions())
+
+    result = asyncio.run(main())
+    unknown = {"cache_prompt", "return_token_ids", "prompt_logprobs", "echo", "return_spec_tokens_details"}
+    assert not any(unknown & body.keys() for body in sent)
+    assert result.capabilities["cache_bypass"].how.startswith("not sent")
+    assert result.capabilities["flush"].enable_with.startswith("none: no route empties the cache")
