@@ -28,13 +28,14 @@ def decide_on(run: RunFolder, profile: Profile, judgements: Sequence[Judgement])
     """The decision on what a run holds; judgements: of its checks and its pulse, and of the harness if at the end."""
     from harness.report.derive import load_run
 
-    cells = load_run(run, profile.percentiles).summary.cells
+    data = load_run(run, profile.percentiles)
+    cut = {name: each.info.ended_by for name, each in data.histories.items() if each.info and each.info.ended_by}
     earlier = run.info.options.get("baseline")
     baseline = None
     if isinstance(earlier, str) and profile.needs_baseline:
         with RunFolder.open(Path(earlier)) as before:
             baseline = load_run(before, profile.percentiles).summary.cells
-    rows = judge_objectives(profile, cells, baseline)
+    rows = judge_objectives(profile, data.summary.cells, baseline, cut)
     return decide(profile, judgements, load_capabilities(run), rows, CLOCK.utc_now().date())
 
 

@@ -45,11 +45,10 @@ class Cost:
     note: str = ""
 
 
-def phases_of(profile: Profile, options: CheckOptions, counting: Counting, tokens_left: int | None) -> list[Phase]:
+def phases_of(profile: Profile, options: CheckOptions, counting: Counting) -> list[Phase]:
     """In the order in which they are asked: checks, objectives, and what hurts most at the end."""
     objectives = [
-        Phase(name=each.name, plans=plan_objective(each, profile, options, counting, tokens_left))
-        for each in profile.objectives
+        Phase(name=each.name, plans=plan_objective(each, profile, options, counting)) for each in profile.objectives
     ]
     checks = [Phase(name=name) for name in options.checks]
     return [
@@ -60,16 +59,18 @@ def phases_of(profile: Profile, options: CheckOptions, counting: Counting, token
 
 
 def plan_objective(
-    objective: Objective, profile: Profile, options: CheckOptions, counting: Counting, tokens_left: int | None
+    objective: Objective, profile: Profile, options: CheckOptions, counting: Counting
 ) -> tuple[SweepPlan, ...]:
-    """The cells of an objective, named after it; UsageError where its settings make no sense together."""
+    """The cells of an objective, named after it; UsageError where its settings make no sense together.
+
+    What the run's cap leaves for them is known when they are asked.
+    """
     given: dict[str, object] = {
         "dataset_name": "agent",
         "concurrency": (1,) if "request_rates" in objective.sweep else DEFAULT_LEVELS,
         "seed": options.seed,
         "goodput": profile.goodput,
         "sampling": {"temperature": 0.0},
-        "max_tokens_total": tokens_left,
         "tokenizer": options.tokenizer,
         **objective.sweep,
     }

@@ -166,7 +166,7 @@ def _dry_run(request: GateRequest) -> int:
         context_tokens=options.context,
         compared=options.other_url is not None,
     )
-    phases = phases_of(request.profile, options, counting, options.max_tokens_total)
+    phases = phases_of(request.profile, options, counting)
     found = costs(phases, request.profile, setting, Capabilities(), askable(options))
     click.echo(cost_table(found, None, options.max_tokens_total, options.max_minutes))
     return Exit.PASS
@@ -212,8 +212,7 @@ def _name_of(spec: CellSpec) -> str:
 async def _all_phases(gate: _Gate, counting: Counting) -> tuple[Judgement, ...]:
     """Every phase with a pulse after it; verdicts.json is written after each."""
     options = gate.request.check.options
-    left = tokens_left(gate.setting.budget, gate.run)
-    phases = phases_of(gate.profile, options, counting, left)
+    phases = phases_of(gate.profile, options, counting)
     click.echo(f"found: {gate.known.describe()}", err=True)
     click.echo(
         cost_table(
@@ -279,12 +278,19 @@ async def _objective(gate: _Gate, phase: Phase, counting: Counting) -> None:
     count = counting.count if counting.exact else None
     async with Client(target, CLOCK) as client:
         for plan, spec in cells_in_order(phase.plans, 1):
-            left_ns = None if gate.setting.deadline_ns is None else gate.setting.deadline_ns - CLOCK.now_ns()
-            if gate.run.is_finished(spec.cell) or (left_ns is not None and left_ns <= 0):
+            if gate.run.is_finished(spec.cell) or _late(gate):
                 continue
-            if left_ns is not None:
-                spec = replace(spec, duration_ns=min(left_ns, spec.duration_ns or left_ns))
-            await run_round(gate.run, spec, plan.generator, client, CLOCK, gate.progress, count_tokens=count)
+            capped = _within_limits(gate, spec)
+            await run_round(gate.run, capped, plan.generator, client, CLOCK, gate.progress, count_tokens=count)
+
+
+def _within_limits(gate: _Gate, spec: CellSpec) -> CellSpec:
+    """The cell with what is left of the run's tokens and time."""
+    spec = replace(spec, max_tokens=tokens_left(gate.setting.budget, gate.run))
+    if gate.setting.deadline_ns is None:
+        return spec
+    left_ns = max(1, gate.setting.deadline_ns - CLOCK.now_ns())
+    return replace(spec, duration_ns=left_ns if spec.duration_ns is None else min(left_ns, spec.duration_ns))
 
 
 # -- the heartbeat between phases

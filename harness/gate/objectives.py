@@ -29,16 +29,37 @@ def is_objective_cell(cell: str) -> bool:
 
 
 def judge_objectives(
-    profile: Profile, cells: Sequence[CellSummary], baseline: Sequence[CellSummary] | None
+    profile: Profile,
+    cells: Sequence[CellSummary],
+    baseline: Sequence[CellSummary] | None,
+    ended_by: Mapping[str, str] | None = None,
 ) -> tuple[Row, ...]:
-    """A row for each objective; baseline: the cells of an earlier run, None without one."""
-    return tuple(_row(each, cells, baseline) for each in profile.objectives)
+    """A row for each objective.
+
+    baseline: the cells of an earlier run, None without one. ended_by: cells that a limit ended before their plan did.
+    """
+    cut = ended_by if ended_by is not None else {}
+    return tuple(_row(each, cells, baseline, cut) for each in profile.objectives)
 
 
-def _row(objective: Objective, cells: Sequence[CellSummary], baseline: Sequence[CellSummary] | None) -> Row:
+def _row(
+    objective: Objective,
+    cells: Sequence[CellSummary],
+    baseline: Sequence[CellSummary] | None,
+    ended_by: Mapping[str, str],
+) -> Row:
     own = [cell for cell in cells if cell.cell.startswith(prefix_of(objective.name)) and cell.finished]
     findings = [
         finding for cell in own for finding in _cell(objective, cell, _same(cell, baseline), baseline is not None)
+    ]
+    findings += [
+        (
+            Status.INCONCLUSIVE,
+            f"{cell.cell}: the run's limit of {ended_by[cell.cell]} cut it short",
+            {"cell": cell.cell},
+        )
+        for cell in own
+        if _cut(objective, ended_by.get(cell.cell))
     ]
     name = f"objective {objective.name}"
     if not findings:
@@ -57,6 +78,11 @@ def _row(objective: Objective, cells: Sequence[CellSummary], baseline: Sequence[
         reason="; ".join(gravest[:3]) + (f"; and {len(gravest) - 3} more" if len(gravest) > 3 else ""),
         evidence=tuple(Evidence(request_ids=(), text=words, table=table) for _, words, table in findings),
     )
+
+
+def _cut(objective: Objective, ended_by: str | None) -> bool:
+    """Whether a limit of the run ended a cell, not a duration of its own."""
+    return ended_by is not None and not (ended_by == "duration" and "duration_s" in objective.sweep)
 
 
 def _same(cell: CellSummary, baseline: Sequence[CellSummary] | None) -> CellSummary | None:

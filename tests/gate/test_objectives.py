@@ -89,3 +89,17 @@ def test_what_was_not_measured_is_undecided() -> None:
     assert judge_objectives(profile, [cell({"completed": 5.0}, "objective-chatty-x")], None)[0].status is (
         Status.INCONCLUSIVE
     )
+
+
+def test_a_cell_that_a_limit_of_the_run_cut_short_is_undecided() -> None:
+    slo = Slo(metric="completed", min=1)
+    own = Objective(name="chat", slos=(slo,))
+    timed = Objective(name="chat", slos=(slo,), sweep={"duration_s": 5.0})
+    made = [cell({"completed": 5.0, "failed": 0.0})]
+
+    def status(objective: Objective, ended_by: str) -> Status | None:
+        return judge_objectives(Profile(name="p", objectives=(objective,)), made, None, {CELL: ended_by})[0].status
+
+    assert status(own, "tokens") is Status.INCONCLUSIVE
+    assert status(own, "duration") is Status.INCONCLUSIVE
+    assert status(timed, "duration") is Status.PASS
