@@ -151,7 +151,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=1_000_000)
     parser.add_argument("--tokens", type=int, default=100)
-    parser.add_argument("--cells", type=int, default=4)
+    parser.add_argument("--cells", type=int, default=20)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--keep", action="store_true", help="read the run that is there already")
     options = parser.parse_args()

@@ -91,6 +91,7 @@ class Spool:
         self._hurry = threading.Event()
         self._error: BaseException | None = None
         self._closing = False
+        self._carried = 0
         self._thread = threading.Thread(target=self._run, name="ling-bench-store", daemon=True)
         self._thread.start()
 
@@ -115,23 +116,31 @@ class Spool:
             self._work.set()
 
     def flush(self) -> None:
-        """Wait until every job put so far is carried out and its bytes are with the operating system."""
+        """Wait until every job put so far is carried out and its bytes are with the operating system.
+
+        However long the queue is, it is waited for while it gets shorter; StoreError if nothing moves any more.
+        """
         self._raise_failure()
         done = threading.Event()
         self._jobs.append(done)
         self._hurry.set()
         self._work.set()
-        arrived = done.wait(FLUSH_PATIENCE_S)
+        carried = -1
+        while not done.wait(FLUSH_PATIENCE_S):
+            if self._carried == carried:
+                raise StoreError(f"the disk took no record for {FLUSH_PATIENCE_S:.0f} s")
+            carried = self._carried
         self._raise_failure()
-        if not arrived:
-            raise StoreError(f"the disk did not take the records within {FLUSH_PATIENCE_S:.0f} s")
 
     def close(self) -> None:
         """Carry out what is queued and end the thread."""
         self._closing = True
         self._hurry.set()
         self._work.set()
-        self._thread.join(FLUSH_PATIENCE_S)
+        carried = -1
+        while self._thread.is_alive() and self._carried != carried:
+            carried = self._carried
+            self._thread.join(FLUSH_PATIENCE_S)
         self._raise_failure()
 
     def _raise_failure(self) -> None:
@@ -160,6 +169,7 @@ class Spool:
                 waiting.append(job)
             else:
                 job()
+                self._carried += 1
                 time.sleep(0)  # lets the event loop have the interpreter between two jobs
         for file in self._files:
             file.flush()

@@ -11,8 +11,9 @@ import asyncio
 import hmac
 import secrets
 import socket
+import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, redirect_stdout
 from typing import Any
 
 from harness.clock import Clock
@@ -22,6 +23,7 @@ from harness.drive.workers.messages import Channel
 TOKEN_BYTES = 32
 INDEX_BYTES = 4
 JOIN_S = 120.0
+REACH_S = 10.0
 HOW_TO_INSTALL = "Ray is not installed; it comes with: pip install 'ling-bench[ray]'"
 
 
@@ -36,6 +38,13 @@ async def ray_links(count: int, address: str | None, clock: Clock) -> AsyncItera
         import ray
     except ImportError:
         raise WorkersDied(HOW_TO_INSTALL) from None
+    with redirect_stdout(sys.stderr):  # Ray prints what becomes of nodes; stdout is for results.
+        async with _cluster(ray, count, address, clock) as links:
+            yield links
+
+
+@asynccontextmanager
+async def _cluster(ray: Any, count: int, address: str | None, clock: Clock) -> AsyncIterator[Sequence[Link]]:
     await asyncio.to_thread(_connect, ray, address)
     gate = _Gate(clock)
     links: list[Link] = []
@@ -51,11 +60,22 @@ async def ray_links(count: int, address: str | None, clock: Clock) -> AsyncItera
 
 
 def _connect(ray: Any, address: str | None) -> None:
+    if address is not None and ":" in address:
+        _reach(address)
     try:
         ray.init(address=address, log_to_driver=False, logging_level="ERROR", include_dashboard=False)
     except (ConnectionError, ValueError, RuntimeError) as error:
         where = "a local cluster" if address is None else f"the cluster at {address}"
         raise WorkersDied(f"Ray: {where} cannot be used: {str(error).splitlines()[0]}") from None
+
+
+def _reach(address: str) -> None:
+    """Ray itself goes on trying for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=REACH_S).close()
+    except (OSError, ValueError) as error:
+        raise WorkersDied(f"Ray: the cluster at {address} cannot be used: {error}") from None
 
 
 def _start(ray: Any, gate: _Gate, index: int) -> Any:
