@@ -18,7 +18,7 @@ from harness.cli.grid import plan_grid
 from harness.cli.options import SweepOptions
 from harness.drive.checking import CheckSetting, first_round, on_route
 from harness.gate.objectives import cell_of
-from harness.gate.order import LAST
+from harness.gate.order import LAST, in_order
 from harness.gate.profile import Objective, Profile
 from workloads import plan_cost
 from workloads.pulse import PulseOptions, pulse
@@ -45,17 +45,16 @@ class Cost:
     note: str = ""
 
 
-def phases_of(profile: Profile, options: CheckOptions, counting: Counting) -> list[Phase]:
-    """In the order in which they are asked: checks, objectives, and what hurts most at the end."""
+def phases_of(profile: Profile, options: CheckOptions, counting: Counting, *, drafts: bool = True) -> list[Phase]:
+    """In the order in which they are asked: checks, objectives, and what hurts most at the end.
+
+    drafts: False for a server that was not seen to draft.
+    """
     objectives = [
         Phase(name=each.name, plans=plan_objective(each, profile, options, counting)) for each in profile.objectives
     ]
-    checks = [Phase(name=name) for name in options.checks]
-    return [
-        *(phase for phase in checks if phase.name not in LAST),
-        *objectives,
-        *(phase for phase in checks if phase.name in LAST),
-    ]
+    last = [Phase(name=name) for name in options.checks if name in LAST]
+    return [*(Phase(name=name) for name in in_order(options.checks, drafts=drafts)), *objectives, *last]
 
 
 def plan_objective(

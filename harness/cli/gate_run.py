@@ -212,7 +212,7 @@ def _name_of(spec: CellSpec) -> str:
 async def _all_phases(gate: _Gate, counting: Counting) -> tuple[Judgement, ...]:
     """Every phase with a pulse after it; verdicts.json is written after each."""
     options = gate.request.check.options
-    phases = phases_of(gate.profile, options, counting)
+    phases = phases_of(gate.profile, options, counting, drafts=gate.known.speculation is not False)
     click.echo(f"found: {gate.known.describe()}", err=True)
     click.echo(
         cost_table(

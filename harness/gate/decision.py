@@ -38,7 +38,9 @@ def decide(
         *_feature_rows(profile, known),
         *objectives,
     ]
-    rows = sorted((_waive(profile, row, today) for row in rows), key=lambda row: (-row.gravity, order_of(row.name)))
+    drafts = known.speculation is not False
+    waived = [_waive(profile, row, today) for row in rows]
+    rows = sorted(waived, key=lambda row: (-row.gravity, order_of(row.name, drafts=drafts)))
     code = exit_code(rows)
     return GateResult(
         profile=profile.name,

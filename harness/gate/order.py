@@ -24,18 +24,23 @@ ORDER = (
     "heartbeat",
 )
 LAST = ("overload",)
+ABOUT_DRAFTS = ("mtp", "spec-parity")
 _OBJECTIVES = len(ORDER) + 100
 
 
-def in_order(names: Iterable[str]) -> tuple[str, ...]:
-    """Checks in the order in which they are asked before the objectives, and those of LAST left out."""
-    return tuple(sorted((name for name in names if name not in LAST), key=order_of))
+def in_order(names: Iterable[str], *, drafts: bool = True) -> tuple[str, ...]:
+    """Checks in the order in which they are asked before the objectives, and those of LAST left out.
+
+    drafts: False for a server that was not seen to draft: what is about drafts then comes after the other checks, for
+    whatever else is wrong with answers shows there too.
+    """
+    return tuple(sorted((name for name in names if name not in LAST), key=lambda name: order_of(name, drafts=drafts)))
 
 
-def order_of(name: str) -> int:
+def order_of(name: str, *, drafts: bool = True) -> int:
     """The place of a row among those of one gravity: checks as they are asked, then the rest."""
     if name in ORDER:
-        return ORDER.index(name)
+        return ORDER.index(name) + (len(ORDER) if name in ABOUT_DRAFTS and not drafts else 0)
     if name in LAST:
         return _OBJECTIVES + 1 + LAST.index(name)
     return _OBJECTIVES + {PULSE: 200, SOUNDNESS: 300}.get(name, 100 if name.startswith("require ") else 0)

@@ -144,3 +144,11 @@ def test_failures_lead_in_the_order_of_asking() -> None:
     )
     assert [row.name for row in found.rows] == ["isolation", "eviction", "objective o", PULSE, "mtp", "stream"]
     assert found.went_wrong_after == "eviction"
+
+
+def test_what_is_about_drafts_comes_after_the_rest_where_none_was_seen() -> None:
+    failed = (judged("spec-parity", Status.FAIL), judged("isolation", Status.FAIL))
+    silent = decide(profile(), failed, Capabilities(speculation=False), (), TODAY)
+    assert [row.name for row in silent.rows] == ["isolation", "spec-parity"]
+    drafting = decide(profile(), failed, Capabilities(speculation=True), (), TODAY)
+    assert [row.name for row in drafting.rows] == ["spec-parity", "isolation"]
