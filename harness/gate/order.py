@@ -1,4 +1,7 @@
-"""In which order things are asked: what is cheap and fatal first, what costs or hurts most last."""
+"""In which order things are asked: what is cheap and fatal first, what costs or hurts most last.
+
+What a request alone shows comes before what company shows: where hits are wrong alone, they are wrong in company too.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ ORDER = (
     "billing",
     "mtp",
     "spec-parity",
+    "eviction",
     "isolation",
     "parity",
-    "eviction",
     "tiers",
     "recall",
     "context",

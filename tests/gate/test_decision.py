@@ -142,7 +142,7 @@ def test_failures_lead_in_the_order_of_asking() -> None:
         judged("mtp", Status.SUSPECT),
         objectives=(objective(Status.FAIL),),
     )
-    assert [row.name for row in found.rows] == ["isolation", "eviction", "objective o", PULSE, "mtp", "stream"]
+    assert [row.name for row in found.rows] == ["eviction", "isolation", "objective o", PULSE, "mtp", "stream"]
     assert found.went_wrong_after == "eviction"
 
 
