@@ -95,14 +95,16 @@ def _drawable(published: PublishedRun, statistic: Statistic) -> list[tuple[int, 
 
 
 def _finish_values(figure: Figure, panels: Sequence[Axes], comparison: Comparison, statistic: Statistic) -> None:
-    """A y axis from zero for all panels together, and one legend."""
+    """A y axis for all panels together, logarithmic where values span a twentyfold range, and one legend."""
     heights = [height for axes in panels for line in axes.get_lines() for height in np.asarray(line.get_ydata(), float)]
-    top = max(heights, default=0.0)
+    panels[0].set_ylabel("%" if statistic.unit == "share" else statistic.unit)
+    if statistic.unit == "share":
+        panels[0].set_ylim(0, style.HEADROOM * max(heights, default=0.0) or 1.0)
+    else:
+        style.fit_y(panels[0], heights)
     factor = 100.0 if statistic.unit == "share" else 1.0
-    panels[0].set_ylim(0, style.HEADROOM * top or 1.0)
     for axes in panels:
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: style.plain(factor * value)))
-    panels[0].set_ylabel("%" if statistic.unit == "share" else statistic.unit)
     handles: dict[str, Artist] = {}
     for axes in panels:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
