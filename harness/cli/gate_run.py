@@ -37,6 +37,7 @@ from harness.cli.gate_plan import Phase, budget_of, cost_table, costs, phases_of
 from harness.cli.gate_profiles import KEPT, kept_profile
 from harness.cli.grid import cells_in_order
 from harness.cli.other_server import parse_other
+from harness.cli.presets import tell_checks_preset
 from harness.cli.progress import CellProgress, round_of
 from harness.cli.target import EMBEDDED, Access, EndpointChoice, announced, make_target, parse_access, planned_endpoint
 from harness.drive import run_round
@@ -46,12 +47,13 @@ from harness.drive.judging import not_run, write_verdicts
 from harness.drive.spec import CellSpec
 from harness.endpoint.client import Client
 from harness.gate.order import PULSE
-from harness.gate.profile import Profile
+from harness.gate.profile import Objective, Profile
 from harness.gate.pulse import judge_pulse, wants_another
 from harness.records import RunInfo, TargetInfo
 from harness.store import RunFolder
 from workloads.heartbeat import BEFORE
 from workloads.material import Material
+from workloads.plan import Json
 from workloads.pulse import NAME as PULSE_CELL
 from workloads.pulse import PulseOptions, pulse
 
@@ -91,7 +93,8 @@ class _Gate:
 
 async def run_gate(request: GateRequest) -> int:
     """Carry a gate out, from the first line on stderr to the last on stdout; returns the exit code."""
-    access = parse_access(request.check.api_key, request.check.headers)
+    own = request.check.options
+    access = parse_access(request.check.api_key, request.check.headers, own.retries, own.metrics_urls)
     if request.resume is not None:
         return await _resume(request, request.resume, access)
     if request.check.dry_run:
@@ -182,6 +185,7 @@ async def _carry_out(
 ) -> int:
     options = request.check.options
     setting = make_setting(options, info, material)
+    tell_checks_preset(options.preset, options.checks, info)
     progress = CellProgress(_name_of)
     try:
         async with answering(run, setting, targets_of(choice, access, info, options), progress) as found:
@@ -280,8 +284,16 @@ async def _objective(gate: _Gate, phase: Phase, counting: Counting) -> None:
         for plan, spec in cells_in_order(phase.plans, 1):
             if gate.run.is_finished(spec.cell) or _late(gate):
                 continue
-            capped = _within_limits(gate, spec)
+            capped = replace(_within_limits(gate, spec), sampling=_sampled(gate, own, route, spec))
             await run_round(gate.run, capped, plan.generator, client, CLOCK, gate.progress, count_tokens=count)
+
+
+def _sampled(gate: _Gate, objective: Objective, route: str, spec: CellSpec) -> dict[str, Json]:
+    """Body fields of an objective's requests: a preset's sampling wherever the profile names none of its own."""
+    own = objective.sweep.get("sampling")
+    named = own if isinstance(own, Mapping) else {}
+    preset = {name: value for name, value in gate.setting.sampled.get(route, {}).items() if name not in named}
+    return {**spec.sampling, **preset, **gate.setting.extra_body}
 
 
 def _within_limits(gate: _Gate, spec: CellSpec) -> CellSpec:
