@@ -5,7 +5,7 @@ Its requests have the arm CONTROL and the labels `value` and `digits`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from workloads.haystack import NUMBER, Document, Keys, Placed, document, needle
@@ -15,10 +15,12 @@ from workloads.text import CHARS_PER_TOKEN, seeded
 
 CONTROL = "control"
 DIGITS = (7, 4)
-NEEDLES = 4
+NEEDLES = 6
 TOKENS = 700
 # Of NEEDLES, so that digits count as repeated.
 ENOUGH = 3
+# Body fields of chats whose answer has to come at once.
+NO_THINKING: Mapping[str, Json] = {"chat_template_kwargs": {"enable_thinking": False}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

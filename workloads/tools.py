@@ -11,6 +11,7 @@ import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from workloads.control import NO_THINKING
 from workloads.plan import Ask, ChatPrompt, Json, Message, ToolCall
 from workloads.sequence import Sequence
 from workloads.text import paragraphs, seeded
@@ -29,7 +30,6 @@ TURNS = ((COLD, False), (FILL, True), (HIT, False), (HIT, True))
 HANDBOOK_CHARS = 1600
 ANSWER_TOKENS = 160
 EARLIER_CALLS = 2
-NO_THINKING: Mapping[str, Json] = {"chat_template_kwargs": {"enable_thinking": False}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from harness.checks.check import Check, PlanRequest
 from harness.checks.context.judge import judge
 from workloads.context import NAME, ContextOptions, context
+from workloads.control import NO_THINKING
 from workloads.phases import Phased
-from workloads.plan import Ask, Json, Observation
-
-NO_THINKING: Mapping[str, Json] = {"chat_template_kwargs": {"enable_thinking": False}}
+from workloads.plan import Ask, Observation
 
 
 def plan(request: PlanRequest) -> Phased:

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from harness.checks.check import Check, PlanRequest
 from harness.checks.recall.judge import judge
+from workloads.control import NO_THINKING
 from workloads.phases import Phased
-from workloads.plan import Ask, Json, Observation
+from workloads.plan import Ask, Observation
 from workloads.recall import NAME, ROOM_TOKENS, RecallOptions, recall
 
 LONGEST_OF_BUDGET: Mapping[str, int] = {"small": 2048, "normal": 8192, "thorough": 32768}
 MOST_FLOOD_TOKENS = 400_000
-NO_THINKING: Mapping[str, Json] = {"chat_template_kwargs": {"enable_thinking": False}}
 
 
 def plan(request: PlanRequest) -> Phased:

@@ -54,10 +54,12 @@ class Chooser:
         return verdict, rows
 
     def _greedy(self, sequence: Sequence, logits: F32) -> Verdict | None:
-        """The plain case without the general machinery: temperature 0, no drafts, no constraint."""
-        if sequence.request.sampling.temperature > 0 or sequence.drafts or sequence.constraint is not None:
+        """The plain case without the general machinery: temperature 0, no drafts."""
+        if sequence.request.sampling.temperature > 0 or sequence.drafts:
             return None
-        return Verdict(tokens=(int(np.argmax(logits[0])),), accepted=0)
+        mask = sequence.constraint.allowed() if sequence.constraint is not None else None
+        row = logits[0] if mask is None else np.where(mask, logits[0], -np.inf)
+        return Verdict(tokens=(int(np.argmax(row)),), accepted=0)
 
 
 def score_prompt(sequence: Sequence, logits: F32, start: int) -> None:

@@ -19,7 +19,7 @@ THINKING_TOKENS = 32
 class ChatForm:
     """The form of an answer; ``calls_tools`` says that tool calls are to be told apart from content."""
 
-    constraint: Constraint | None
+    constraint: Constraint
     thinking: bool
     calls_tools: bool
 
@@ -36,23 +36,16 @@ def chat_form(body: Json, forms: Forms, rules: Rules) -> ChatForm:
         constraint = called if called is not None else _format_constraint(body, forms)
     except SchemaError as error:
         raise RequestError(f"Grammar error: {error}") from error
-    thinking = thinks(body)
+    thinking, constraint = thinks(body), forms.unthinking(constraint)
     if thinking:
         budget = fields.integer(body, "thinking_token_budget", THINKING_TOKENS, least=0)
         constraint = forms.thinking(budget, constraint)
-    elif forbids_thinking(body):
-        constraint = forms.unthinking(constraint)
     return ChatForm(constraint=constraint, thinking=thinking, calls_tools=called is not None)
 
 
 def thinks(body: Json) -> bool:
     """Whether the chat template is told to let the model reason first."""
     return fields.boolean(fields.mapping(body, "chat_template_kwargs"), "enable_thinking", False)
-
-
-def forbids_thinking(body: Json) -> bool:
-    """Whether the chat template is told, in so many words, that the model must not reason."""
-    return fields.mapping(body, "chat_template_kwargs").get("enable_thinking") is False
 
 
 def tools_of(body: Json) -> list[Tool]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from harness.reference.constraint.chat import THINK_END, THINK_START, Forms, Tool
-from harness.reference.server.chat_parsing import forbids_thinking
 from harness.reference.tokenizer import Tokenizer
 
 TOKENIZER = Tokenizer.load()
@@ -31,8 +30,3 @@ def test_what_would_hold_without_it_still_holds() -> None:
     token = int(np.flatnonzero(wanted)[0])
     after, expected = both.advance(token).allowed(), call.advance(token).allowed()
     assert after is not None and expected is not None and np.array_equal(after, expected)
-
-
-def test_only_an_explicit_no_forbids_it() -> None:
-    assert forbids_thinking({"chat_template_kwargs": {"enable_thinking": False}})
-    assert not forbids_thinking({}) and not forbids_thinking({"chat_template_kwargs": {"enable_thinking": True}})
