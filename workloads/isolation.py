@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from workloads.material import Material, Segment
-from workloads.plan import Ask, Json, Prompt, Scrape, TextPrompt
+from workloads.plan import Ask, Json, Prompt, Scrape, Sleep, TextPrompt
 from workloads.text import paragraphs, seeded
 from workloads.waves import Phase, Wave, Waves
 
 NAME = "isolation"
-VERSION = 2
+VERSION = 3
 SESSIONS = 16
 SIZES = (2, 3, 4, 5, 6, 8, 16)
 MOST_IN_FLIGHT = 16
@@ -33,6 +33,9 @@ STORED_CHARS = 400
 STORED = 12
 PRESSED = 12
 RESENT = 12
+LATE = 8
+# From a drop to the next request: what is still to be written for the dropped one is written soon after.
+PAUSES_NS = (1, 2_000_000)
 FIRST_KEY, LAST_KEY = 10, 99
 # Years occur in ordinary text: no codeword looks like one.
 LOWEST_DIGIT = 3
@@ -120,6 +123,7 @@ class _Asking:
         self._options = options
         self._sessions = sessions(options.seed, options.name, options.digits, SESSIONS)
         self._stored = sessions(options.seed, options.name, options.digits, STORED * options.cycles, "s", STORED_CHARS)
+        self._late = sessions(options.seed, options.name, options.digits, LATE * options.cycles, "l", STORED_CHARS)
         self._tenants = sessions(options.seed, options.name, options.digits, 4 * options.cycles, "t")
 
     def phase(self, cycle: int) -> Phase:
@@ -136,6 +140,7 @@ class _Asking:
         yield from self._strangers(cycle, number)
         yield self._storm(cycle, number)
         yield from self._after_storm(cycle, number)
+        yield from self._after_each_drop(cycle, number)
         yield self._churn(cycle, number)
         yield from self._pressed(cycle, number)
         yield from self._resent(cycle, number)
@@ -175,6 +180,17 @@ class _Asking:
     def _after_storm(self, cycle: int, number: Iterator[int]) -> Iterator[Wave]:
         """What was cached in the storm: computed anew, and taken from the cache."""
         for session in self._stored[STORED * cycle : STORED * (cycle + 1)]:
+            yield (self._fact(session, _Place(arm="solo", cycle=cycle), number),)
+            yield (self._fact(session, _Place(arm="cached", cycle=cycle), number, salted=False),)
+
+    def _after_each_drop(self, cycle: int, number: Iterator[int]) -> Iterator[Wave]:
+        """One by one: a request is dropped, and what is cached next is asked once more, anew and from the cache."""
+        for index, session in enumerate(self._late[LATE * cycle : LATE * (cycle + 1)]):
+            yield (self._dropped(DROPPED_AFTER[2 + index % 4], cycle, number),)
+            key = f"{self._options.name}/{cycle}/gone{index}"
+            pause = Sleep(key=key, duration_ns=PAUSES_NS[index % len(PAUSES_NS)])
+            stored = _Place(arm="stored", cycle=cycle)
+            yield (pause, self._fact(session, stored, number, salted=False))
             yield (self._fact(session, _Place(arm="solo", cycle=cycle), number),)
             yield (self._fact(session, _Place(arm="cached", cycle=cycle), number, salted=False),)
 

@@ -8,7 +8,17 @@ from dataclasses import replace
 import pytest
 
 from tests.checks.running import CORPUS
-from workloads.isolation import DROPPED_AFTER, MOST_IN_FLIGHT, PRESSED, SIZES, IsolationOptions, isolation, sessions
+from workloads.isolation import (
+    DROPPED_AFTER,
+    LATE,
+    MOST_IN_FLIGHT,
+    PRESSED,
+    SIZES,
+    STORED,
+    IsolationOptions,
+    isolation,
+    sessions,
+)
 from workloads.material import Material
 from workloads.phases import Past
 from workloads.plan import Ask, TextPrompt, TokenPrompt
@@ -76,7 +86,7 @@ def test_the_storm_drops_at_every_stage_and_victims_follow() -> None:
 def test_what_is_cached_in_the_storm_is_asked_anew_and_from_the_cache() -> None:
     found = asks()
     stored = {ask.session for ask in found if ask.arm == "stored"}
-    assert len(stored) == 12
+    assert len(stored) == STORED + LATE
     after = [(ask.session, ask.arm, "cache_salt" in ask.parameters) for ask in found if ask.session in stored][12:]
     for session in stored:
         assert (session, "solo", True) in after and (session, "cached", False) in after

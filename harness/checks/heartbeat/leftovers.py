@@ -20,7 +20,7 @@ from workloads.heartbeat import LOAD, LONG_TOKENS, SHORT_TOKENS
 
 FEWEST_PROBES = 2
 FEWEST_BATTERIES = 2
-LONG_SHARE = 1 / 3
+LONG_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
