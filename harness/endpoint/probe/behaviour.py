@@ -65,11 +65,19 @@ async def _tool_calls(prober: Prober) -> Capability:
 
 
 async def _reasoning(prober: Prober) -> Capability:
-    """Reasoning in its own field; which of the two names it has is told."""
+    """Reasoning in its own field; which of the two names it has is told.
+
+    Streamed: SGLang's ling3 parser moves a whole answer that is all reasoning into the content.
+    """
     name = "reasoning"
     fields: dict[str, Json] = {"chat_template_kwargs": {"enable_thinking": True}}
     seen = await prober.ask(
-        name, _chat(prober, name, "What is 17 + 25?"), max_tokens=REASONING_TOKENS, fields=fields, route="chat"
+        name,
+        _chat(prober, name, "What is 17 + 25?"),
+        max_tokens=REASONING_TOKENS,
+        stream=True,
+        fields=fields,
+        route="chat",
     )
     if not seen.ok:
         return seen.refused(prober.enabled_by(name))
