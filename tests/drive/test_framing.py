@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.checks.framing import Framing
-from harness.drive.framing import framing_of
+from harness.drive.framing import framing_of, message_fields_of
 
 FINISH = b'data: {"choices":[{"index":0,"text":"b","finish_reason":"stop"}]}\n\n'
 USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":3}}\n\n'
@@ -35,3 +35,17 @@ def test_other_choices_and_broken_events_are_passed_over() -> None:
 
 def test_a_whole_answer_has_no_framing() -> None:
     assert framing_of(b'{"choices": []}') is None
+
+
+def test_fields_of_messages_are_those_that_held_anything() -> None:
+    whole = b'{"choices": [{"index": 0, "message": {"role": "assistant", "content": "", "reasoning": "Hm"}}]}'
+    assert message_fields_of(whole) == {"role", "reasoning"}
+    events = [
+        b'{"choices": [{"delta": {"reasoning_content": null, "content": "a"}}]}',
+        b'{"choices": [{"delta": {"reasoning_content": "b"}}]}',
+        b'{"choices": []}',
+        b"not json",
+        b"[DONE]",
+    ]
+    assert message_fields_of(b"".join(b"data: %b\n\n" % event for event in events)) == {"content", "reasoning_content"}
+    assert message_fields_of(b'{"choices": [{"text": "a"}]}') == frozenset() == message_fields_of(b"")
