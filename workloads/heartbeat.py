@@ -17,7 +17,7 @@ NAME = "heartbeat"
 VERSION = 2
 BEFORE, BETWEEN, AFTER, AGAIN, LOAD = "before", "between", "after", "again", "load"
 # Very short probes show what a slot kept of its last tenant, those of several blocks what the cache keeps.
-PROBE_TOKENS = (6, 9, 13, 18, 40, 160, 320, 704)
+PROBE_TOKENS = (6, 9, 13, 18, 40, 160, 576, 704)
 SHORT_TOKENS, LONG_TOKENS = 40, 320
 REPEATS = 3
 OUTPUT_TOKENS = 16

@@ -49,6 +49,12 @@ def garbage(answer: Answer) -> Garbage | None:
     return Garbage.ONE_TOKEN if _one_token(_units(answer, logprobs, body)) else None
 
 
+def numberless(answers: Sequence[Answer]) -> list[Answer]:
+    """Answers with a token without a log-probability, where other answers have one for every token: NaN, left out."""
+    without = [answer for answer in answers if any(position.logprob is None for position in answer.logprobs or ())]
+    return without if any(answer.logprobs and answer not in without for answer in answers) else []
+
+
 def repeated_token(answer: Answer) -> str | None:
     """The token (or character, where tokens are not known) that an answer repeats; nothing, for an empty one."""
     if _empty(answer):

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.checks.degenerate import CERTAIN, garbage
+from harness.checks.degenerate import CERTAIN, garbage, numberless
 from harness.checks.heartbeat.beats import SMALLEST_CHANGE, TIMES_NOISE, Beat, beats, by_phase, noise_of
 from harness.checks.heartbeat.leftovers import Leftovers, leftovers
 from harness.checks.history import Answer, CheckHistory
@@ -20,6 +20,7 @@ FEWEST_WRONG_PROBES = 2
 FEWEST_CERTAIN = 2
 LARGEST_NOISE = 0.25
 LOAD_SHARE = 0.5
+NO_NUMBER = "a token without a log-probability, where other answers have one"
 # Prompts of all lengths that end at once, or in one token again and again, are no model's answers.
 DEAD_SHARE, FEWEST_DEAD = 0.75, 4
 
@@ -61,7 +62,7 @@ def judge(history: CheckHistory) -> Verdict:
     """The verdict; without a battery after load there is none."""
     found = _find(history)
     if len(found.certain) >= FEWEST_CERTAIN:
-        signs = dict.fromkeys(str(garbage(answer)) for answer in found.certain)
+        signs = dict.fromkeys(_sign(answer) for answer in found.certain)
         reason = f"{len(found.certain)} answers are garbage: {', '.join(signs)}"
         return _verdict(found, Status.FAIL, reason, [_shown(answer) for answer in found.certain])
     if (dead := _dead_battery(found)) is not None:
@@ -103,13 +104,14 @@ def _find(history: CheckHistory) -> _Findings:
     phases = by_phase(history)
     load = phases.get(LOAD, [])
     answered = [answer for answer in history.answers if answer.record.complete.outcome is Outcome.OK]
+    silent = {id(answer) for answer in numberless([each for each in answered if each.logprobs])}
     noise = noise_of([answer for answer in phases.get(BEFORE, []) if garbage(answer) is None])
     return _Findings(
         history=history,
         beats=tuple(beats(phases, noise)),
         noise=noise,
         leftovers=leftovers(phases),
-        certain=[answer for answer in answered if garbage(answer) in CERTAIN],
+        certain=[answer for answer in answered if garbage(answer) in CERTAIN or id(answer) in silent],
         load_asked=len(load),
         load_answered=sum(answer.record.complete.outcome is Outcome.OK for answer in load),
     )
@@ -151,7 +153,15 @@ def _sound(found: _Findings) -> Verdict:
 
 def _shown(answer: Answer) -> Evidence:
     invoke = answer.record.invoke
-    return Evidence(request_ids=(invoke.request_id,), text=f"{invoke.key}: {garbage(answer)}")
+    return Evidence(request_ids=(invoke.request_id,), text=f"{invoke.key}: {_sign(answer)}")
+
+
+def _sign(answer: Answer) -> str:
+    found = garbage(answer)
+    certain = found is not None and (
+        found in CERTAIN or not any(each.logprob is None for each in answer.logprobs or ())
+    )
+    return str(found) if certain else NO_NUMBER
 
 
 def _verdict(

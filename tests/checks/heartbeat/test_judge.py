@@ -38,6 +38,7 @@ class Shot:
     logprobs: bool = True
     text: str = "as ever"
     finish: str = "length"
+    silent: bool = False
     tokens: int = POSITIONS
 
 
@@ -75,6 +76,8 @@ def _answer(number: int, shot: Shot) -> Answer:
         usage=Usage(prompt_tokens=100, completion_tokens=POSITIONS, cached_tokens=shot.cached),
     )
     logprobs = _positions(shot) if shot.logprobs and not shot.lost else None
+    if shot.silent:
+        logprobs = (TokenLogprob(token="<end>", logprob=None),)
     return Answer(record=Record(invoke=invoke, complete=done), logprobs=logprobs)
 
 
@@ -234,3 +237,17 @@ def test_answers_from_the_cache_are_no_leftovers() -> None:
         return replace(unsteady(0, 1, 2)(shot), cached=64 if shot.salted else 0)
 
     assert "served before" not in judge(history(change)).reason
+
+
+def test_a_token_without_a_log_probability_where_others_have_one_is_garbage() -> None:
+    def change(shot: Shot) -> Shot:
+        hit = shot.probe == 5 and not shot.salted and shot.repeat > 0
+        return replace(shot, silent=hit, text="" if hit else shot.text, finish="stop" if hit else shot.finish, tokens=1)
+
+    verdict = judge(history(change))
+    assert verdict.status is Status.FAIL and "without a log-probability" in verdict.reason
+
+
+def test_a_server_that_gives_none_at_all_is_not_accused_of_it() -> None:
+    verdict = judge(history(lambda shot: replace(shot, silent=True)))
+    assert "without a log-probability" not in verdict.reason
