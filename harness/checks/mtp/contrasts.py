@@ -13,6 +13,8 @@ from harness.checks.verdict import Evidence
 from workloads.mtp import COLD, DEEP, HIT, LEFT_OUT
 
 FEWEST_PAIRS = 8
+# What drafts lack after a hit weighs most where most of the prompt was a hit.
+MOST_OF_A_PROMPT = 0.7
 # A hit that answers as the cold prompt did drafts the same tokens; between two runs, texts may part.
 BENIGN_DROP_OF_HITS, BENIGN_DROP_OF_RUNS = 0.03, 0.10
 # Hits must alarm twice; the same prompts in two runs once.
@@ -47,16 +49,20 @@ class Contrast:
         return self.benign + max(0.0, self.highest - self.ratio)
 
 
-def hits_against_cold(rows: Sequence[Row]) -> Contrast | None:
-    """The same prompt cold and as a hit; None if no prompt was both."""
+def hits_against_cold(rows: Sequence[Row], share: float = 0.0) -> Contrast | None:
+    """The same prompt cold and as a hit of at least `share` of it; None if no prompt was both."""
     cold = {row.pair: row for row in with_steps(rows) if row.arm in (COLD, DEEP)}
     pairs = [
         (row, cold[row.pair])
         for row in with_steps(rows)
-        if row.arm == HIT and row.pair in cold and _more_cached(row, cold[row.pair])
+        if row.arm == HIT and row.pair in cold and _more_cached(row, cold[row.pair]) and _cached_share(row) >= share
     ]
-    name = "hits against the same prompts cold"
+    name = "hits of most of a prompt against the same cold" if share else "hits against the same prompts cold"
     return _contrast(name, pairs, CONFIRMING_CONFIDENCE, BENIGN_DROP_OF_HITS) if pairs else None
+
+
+def _cached_share(row: Row) -> float:
+    return 0.0 if not row.prompt_tokens or row.cached_tokens is None else row.cached_tokens / row.prompt_tokens
 
 
 def _more_cached(hit: Row, cold: Row) -> bool:

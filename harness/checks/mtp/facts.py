@@ -29,6 +29,7 @@ class Row:
     pair: str
     round_index: int
     completion_tokens: int | None
+    prompt_tokens: int | None
     cached_tokens: int | None
     prompt_hash: str | None
     sent_ns: int | None
@@ -74,6 +75,7 @@ def _row(answer: Answer, window: tuple[CounterSample, CounterSample] | None) -> 
         pair=str(invoke.labels.get("pair")),
         round_index=int(tail) if tail.isdigit() else 0,
         completion_tokens=completion,
+        prompt_tokens=None if done.usage is None else done.usage.prompt_tokens,
         cached_tokens=None if done.usage is None else done.usage.cached_tokens,
         prompt_hash=invoke.prompt_hash,
         sent_ns=done.sent_ns,

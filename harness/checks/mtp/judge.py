@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 from harness.checks.history import CheckHistory
 from harness.checks.mtp.acceptance import Estimate, by_group, conditional_rates, estimate, with_steps
-from harness.checks.mtp.contrasts import CONFIRMING_CONFIDENCE, Contrast, against_baseline, hits_against_cold
+from harness.checks.mtp.contrasts import (
+    CONFIRMING_CONFIDENCE,
+    MOST_OF_A_PROMPT,
+    Contrast,
+    against_baseline,
+    hits_against_cold,
+)
 from harness.checks.mtp.facts import Row, rows_of
 from harness.checks.mtp.identities import Broken, broken_identities
 from harness.checks.verdict import Evidence, FollowUp, Status, Verdict
@@ -35,6 +41,7 @@ class _Findings:
     custom: Sequence[Broken]
     overall: Estimate | None
     hits: Contrast | None
+    most_hit: Contrast | None
     baseline: Contrast | None
 
     @property
@@ -68,6 +75,7 @@ def _find(history: CheckHistory) -> _Findings:
         custom=[each for each in identities if each.custom and forgiven],
         overall=estimate(measured),
         hits=hits_against_cold(first),
+        most_hit=hits_against_cold(first, MOST_OF_A_PROMPT),
         baseline=None if earlier is None else against_baseline(first, earlier),
     )
 
@@ -112,7 +120,7 @@ def _nothing_drafted(found: _Findings) -> Verdict:
 
 def _drops(found: _Findings) -> Verdict | None:
     """Acceptance that fell: against one's own baseline on the same prompts at once, else on fresh prompts too."""
-    for contrast in (found.baseline, found.hits):
+    for contrast in (found.baseline, found.hits, found.most_hit):
         if contrast is None or not contrast.dropped:
             continue
         certain = contrast is found.baseline and contrast.paired
@@ -133,6 +141,8 @@ def _again(found: _Findings, contrast: Contrast) -> Contrast | None:
         return None
     if contrast is found.hits:
         return hits_against_cold(found.fresh)
+    if contrast is found.most_hit:
+        return hits_against_cold(found.fresh, MOST_OF_A_PROMPT)
     earlier = [] if found.history.baseline is None else rows_of(found.history.baseline)
     return against_baseline(found.fresh, earlier, CONFIRMING_CONFIDENCE)
 
@@ -226,7 +236,7 @@ def _sampling(history: CheckHistory) -> str:
 
 
 def _details(found: _Findings) -> dict[str, Json]:
-    contrasts = [each for each in (found.hits, found.baseline) if each is not None]
+    contrasts = [each for each in (found.hits, found.most_hit, found.baseline) if each is not None]
     sampled = _at_temperature_1(found)
     return {
         "source": _source(found) if found.measured else None,

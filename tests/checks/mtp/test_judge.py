@@ -203,3 +203,18 @@ def test_less_than_what_was_published_is_suspect_at_most() -> None:
 def test_second_drafts_that_are_never_accepted_are_suspect() -> None:
     verdict = judge(history(shots(change=lambda shot: replace(shot, by_depth=(8, 12, 0, 0)))))
     assert verdict.status is Status.SUSPECT and "second ones" in verdict.reason
+
+
+def test_hits_of_most_of_a_prompt_are_held_against_cold_by_themselves() -> None:
+    def change(shot: Shot) -> Shot:
+        mostly = shot.index % 2 == 1 and shot.arm == HIT
+        return replace(halved_on(HIT)(shot), cached=150) if mostly else shot
+
+    verdict = judge(history(shots(change=change)))
+    assert verdict.status is Status.SUSPECT and verdict.follow_up is not None
+    contrasts = verdict.details["contrasts"]
+    assert isinstance(contrasts, Mapping)
+    few, most = (float(str(contrasts[name])) for name in contrasts)
+    assert most < few < 1.0
+    twice = [*shots(change=change), *shots(change=change, cell="mtp-r1", seed=2)]
+    assert judge(history(twice, rounds=2)).status is Status.FAIL
