@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -21,6 +21,7 @@ from harness.stats.tests import (
 )
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(-3, 5), min_size=3, max_size=40), st.floats(-1, 1))
 def test_t_is_scipys_when_the_spread_is_above_the_floor(values: list[float], bound: float) -> None:
     if np.std(values, ddof=1) < 0.31:
