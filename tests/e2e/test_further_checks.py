@@ -53,13 +53,17 @@ def test_thinking_is_told_apart_and_a_bill_that_is_not_told_is_not_applicable(tm
 
 
 @pytest.mark.slow
-def test_needles_come_back_and_are_lost_where_states_are_not_kept(tmp_path: Path) -> None:
-    short = ("--context", "1024")
-    code, found = verdicts(tmp_path, "recall", *short)
+def test_needles_come_back(tmp_path: Path) -> None:
+    code, found = verdicts(tmp_path, "recall", "--context", "700")
     assert (code, found["recall"]["status"]) == (0, "pass"), found["recall"]["reason"]
     assert "4 digits" in found["recall"]["details"]["form"]
+
+
+@pytest.mark.slow
+def test_needles_are_lost_where_states_are_not_kept(tmp_path: Path) -> None:
     with engine("--fault", "K02:mode=random") as url:
-        code, found = verdicts(tmp_path, "recall", "--base-url", url, "--exclusive-server", *short)
+        asked = ("--base-url", url, "--exclusive-server", "--context", "700")
+        code, found = verdicts(tmp_path, "recall", *asked)
     assert (code, found["recall"]["status"]) == (1, "fail"), found["recall"]["reason"]
 
 
