@@ -62,7 +62,7 @@ class MtpOptions:
     """Sizes of a plan.
 
     name: what prompts of this round are called. prompts: of each class. tokens: of a text; deep_tokens: of a deep one.
-    fields: of every request, for the server's own account of drafts.
+    fields: of every request, for the server's own account of drafts. endless: what keeps the watched answer from ending.
     """
 
     name: str = "r0"
@@ -71,6 +71,7 @@ class MtpOptions:
     deep_tokens: int = 720
     output_tokens: int = 64
     fields: Mapping[str, Json] = field(default_factory=dict)
+    endless: Mapping[str, Json] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.prompts < 1 or self.tokens < 1 or self.deep_tokens <= self.tokens:
@@ -99,6 +100,7 @@ def mtp(material: Material, options: MtpOptions) -> Waves:
             "deep_tokens": options.deep_tokens,
             "output_tokens": options.output_tokens,
             "fields": options.fields,
+            "endless": options.endless,
         },
     )
 
@@ -167,6 +169,7 @@ def _watched(material: Material, options: MtpOptions) -> tuple[Wave, ...]:
     """One long answer with the counters read while it comes."""
     text = _text(material, options, "prose", 3 * options.prompts, options.tokens)
     ask = _ask(options, "prose", 0, WATCHED, text, options.tokens, WATCHED_TOKENS)
+    ask = replace(ask, parameters={**ask.parameters, **options.endless})
     looks: list[Step] = []
     for number in range(WATCHES):
         looks += [Sleep(key=f"{ask.key}/wait{number}", duration_ns=WATCH_NS), Scrape(key=f"{ask.key}/look{number}")]

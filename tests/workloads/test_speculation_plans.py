@@ -154,3 +154,8 @@ def test_a_battery_asks_every_probe_plain_before_any_under_a_salt() -> None:
     asks = asks_of(heartbeat(MATERIAL, HeartbeatOptions(load=1, salt=True)))
     battery = [ask for ask in asks if ask.labels["phase"] == BEFORE]
     assert [ask.labels["salted"] for ask in battery] == [False] * (len(battery) // 2) + [True] * (len(battery) // 2)
+
+
+def test_only_the_watched_answer_is_kept_from_ending() -> None:
+    asks = asks_of(mtp(MATERIAL, MtpOptions(prompts=1, endless={"ignore_eos": True})))
+    assert [ask.arm for ask in asks if "ignore_eos" in ask.parameters] == [WATCHED]

@@ -15,6 +15,7 @@ RESERVE_TOKENS = 256
 FIELDS_OF_ENGINE: dict[str | None, dict[str, Json]] = {"sglang": {"return_spec_tokens_details": True}}
 # Those that give token ids to who asks, which an end on a token needs.
 GIVES_IDS = frozenset({"vllm", "sglang"})
+IGNORES_EOS = frozenset({"vllm", "sglang", "llama.cpp"})
 
 
 def plan(request: PlanRequest) -> Waves:
@@ -28,6 +29,7 @@ def plan(request: PlanRequest) -> Waves:
             tokens=tokens,
             deep_tokens=max(tokens + 1, min(_longest(request), max(DEEP_TOKENS, 3 * tokens))),
             fields=_fields(request),
+            endless={"ignore_eos": True} if request.capabilities.engine in IGNORES_EOS else {},
         ),
     )
 
