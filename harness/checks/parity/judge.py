@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from harness.checks.eviction.arms import VIRGIN, PromptArms, sort_by_prompt
@@ -39,16 +39,21 @@ class _Findings:
 
     @property
     def confirmed(self) -> list[Result]:
-        return [result for look in self.looks for result in look.confirmed]
+        return _once(result for look in self.looks for result in look.confirmed)
 
     @property
     def alarms(self) -> list[Result]:
-        return [result for look in self.looks for result in look.alarms]
+        return _once(result for look in self.looks for result in look.alarms)
 
     def count(self, family: str) -> int:
         """Pairs of a family in the half that has fewer."""
         halves = [sum(p.family == family and p.round_index == half for p in self.pairs) for half in (0, 1)]
         return min(halves)
+
+
+def _once(results: Iterable[Result]) -> list[Result]:
+    """One result of each test of a family."""
+    return list({(result.family, result.test): result for result in results}.values())
 
 
 def judge(history: CheckHistory) -> Verdict:
