@@ -62,7 +62,7 @@ class MtpOptions:
     """Sizes of a plan.
 
     name: what prompts of this round are called. prompts: of each class. tokens: of a text; deep_tokens: of a deep one.
-    fields: of every request, for the server's own account of drafts. endless: what keeps the watched answer from ending.
+    fields: of every request, for the server's own account of drafts. endless: keeps the watched answer from ending.
     """
 
     name: str = "r0"
