@@ -27,6 +27,7 @@ from harness.store.errors import StoreError
 from harness.store.folder import RunFolder
 from harness.store.sidecar import Segment, decode_segments
 
+SHARED = frozenset({"cell", "step", "route", "arm", "parameters", "labels", "finish_reason", "extra"})
 NO_ANSWER = "the harness ended before it wrote an answer down"
 
 
@@ -108,6 +109,16 @@ class _Lines:
     unknown: int = 0
     lossy: int = 0
     unread: Unread = field(default_factory=Counter)
+    shared: dict[str, object] = field(default_factory=dict)
+
+    def share(self, values: dict[str, object]) -> None:
+        """Let a line have the very values that the one before has: most requests of a cell differ in little."""
+        for name in SHARED & values.keys():
+            last = self.shared.get(name)
+            if last == values[name]:
+                values[name] = last
+            else:
+                self.shared[name] = values[name]
 
     def read(self, lines: Iterable[bytes]) -> None:
         for line in lines:
@@ -130,11 +141,13 @@ class _Lines:
 
 
 def _take_invoke(lines: _Lines, values: dict[str, object]) -> None:
+    lines.share(values)
     invoke = decode(Invoke, values, lines.unread)
     lines.invokes.setdefault(invoke.request_id, invoke)
 
 
 def _take_complete(lines: _Lines, values: dict[str, object]) -> None:
+    lines.share(values)
     wide = values.pop("wide_deltas_us", [])
     if not isinstance(wide, list):
         raise TypeError("wide_deltas_us is not an array")
