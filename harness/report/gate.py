@@ -49,8 +49,8 @@ def _row_json(row: Row) -> dict[str, Json]:
 
 
 def _first_evidence(row: Row) -> str:
-    """The first finding and how many more there are; empty for a row without trouble."""
-    if not row.evidence or row.shown_status in _PASSING:
+    """The first finding and how many more there are; empty for a row without trouble, or whose reason says it."""
+    if not row.evidence or row.shown_status in _PASSING or row.evidence[0].text in row.reason:
         return ""
     more = f" (+{len(row.evidence) - 1})" if len(row.evidence) > 1 else ""
     return f"{row.name}#1: {row.evidence[0].text}{more}"
