@@ -14,7 +14,7 @@ from harness.endpoint.raw import RawAnswer
 from harness.endpoint.side import ControlPort, JsonSource
 from harness.endpoint.target import EndpointType, Target
 from harness.endpoint.wire import Reading, decode
-from harness.records import Outcome
+from harness.records import ErrorKind, Outcome
 from harness.stats.drafts import Drafts, drafts_of
 from workloads.plan import Ask, Json, Prompt, TextPrompt
 from workloads.text import paragraphs, seeded
@@ -46,6 +46,11 @@ class Seen:
     @property
     def ok(self) -> bool:
         return self.reading.outcome is Outcome.OK
+
+    @property
+    def dropped(self) -> bool:
+        """We gave it up, as planned, once it had begun."""
+        return self.reading.error is not None and self.reading.error.kind is ErrorKind.CANCELLED
 
     @property
     def cached(self) -> int | None:

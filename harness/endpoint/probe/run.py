@@ -61,8 +61,8 @@ async def probe(
     found = {
         **await look_at_forms(prober),
         **await look_at_cache(prober, ratio),
-        **await look_at_behaviour(prober),
         "counters": await look_at_counters(client, dialect),
+        **await look_at_behaviour(prober),
     }
     result = assembled(discovery, model, found, options.notes, requests=len(prober.seen))
     return _with_drafts(result, prober)
