@@ -41,6 +41,7 @@ def test_split_usage_in_streams_fails(tmp_path: Path) -> None:
     assert "different usage objects" in str(verdict(result)["reason"])
 
 
+@pytest.mark.slow
 def test_acceptance_of_a_healthy_engine_passes(drafting: str, tmp_path: Path) -> None:
     result = check("mtp", drafting, tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -54,6 +55,7 @@ def test_a_healthy_engine_is_after_load_as_it_was_before(drafting: str, tmp_path
     assert verdict(result)["status"] == "pass"
 
 
+@pytest.mark.slow
 def test_drafts_of_a_healthy_engine_change_nothing(drafting: str, tmp_path: Path) -> None:
     result = check("spec-parity", drafting, tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
