@@ -62,14 +62,15 @@ def assert_complete_and_cold(run: RunFolder) -> None:
             assert usage.cached_tokens < 64, "a cold request that was asked again was warm"
 
 
-def kill_and_resume(url: str, log: Path, folder: Path, delay_s: float) -> None:
+def kill_and_resume(url: str, log: Path, folder: Path, delay_s: float, *, report: bool) -> None:
     process = start(url, folder)
     kill_after(process, folder, delay_s)
     (path,) = folder.glob("results/*")
     with RunFolder.open(path) as run:
         assert seen_by(log, run) <= accounted(run)
-    report = run_ling_bench("report", str(path), cwd=folder)
-    assert report.returncode == 0, report.stderr
+    if report:
+        drawn = run_ling_bench("report", str(path), cwd=folder)
+        assert drawn.returncode == 0, drawn.stderr
     resumed = run_ling_bench("sweep", "--resume", str(path), cwd=folder)
     assert resumed.returncode == 0, resumed.stderr
     with RunFolder.open(path) as run:
@@ -84,7 +85,7 @@ def one_after_another(tmp_path: Path, count: int) -> None:
         for number in range(count):
             folder = tmp_path / f"kill-{number}"
             folder.mkdir()
-            kill_and_resume(url, log, folder, generator.uniform(0.0, 1.5))
+            kill_and_resume(url, log, folder, generator.uniform(0.0, 1.5), report=number % 5 == 0)
 
 
 def test_ctrl_c_exits_130_and_leaves_a_run_to_complete(tmp_path: Path) -> None:
