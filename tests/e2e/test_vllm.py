@@ -19,8 +19,6 @@ EXPECTED: dict[str, bool | None] = {
     "flush_while_busy": False,
     # Tokens of one byte are often written alike, and alternatives written alike are one.
     "top_logprobs_20": False,
-    # Version 0.32 on a CPU dies of a seeded sample ("CPU Generator does not use offset").
-    "seed": None,
     "logprobs_with_speculation": None,
     "speculation_per_request": None,
     "tool_calls": False,
@@ -34,7 +32,8 @@ NGRAM = '{"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4
     ("kind", "arguments", "own"),
     [
         ("attention", (), {}),
-        ("hybrid", (), {}),
+        # Version 0.32 on a CPU dies of a seeded sample from this one ("CPU Generator does not use offset").
+        ("hybrid", (), {"seed": None}),
         (
             "attention",
             ("--speculative-config", NGRAM),
