@@ -115,6 +115,9 @@ def test_a_server_that_drafts_nothing_is_held_to_prefill_too() -> None:
     assert required.status is Status.INCONCLUSIVE
     wrong = shots(change=lambda shot: rolled_back_wrongly(undrafted(shot)))
     assert judge(history(wrong, speculation=False)).status is Status.SUSPECT
+    fresh = shots(change=lambda shot: rolled_back_wrongly(undrafted(shot)), cell="spec-parity-r1")
+    again = judge(history([*wrong, *fresh], speculation=False, rounds=2))
+    assert again.status is Status.SUSPECT and "no draft was seen" in again.reason, "decoding is not drafting"
 
 
 def replace_drafts(drafts: tuple[int, int, int] | None) -> Callable[[Shot], Shot]:
