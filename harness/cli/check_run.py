@@ -122,6 +122,19 @@ def _dry_run(request: CheckRequest) -> int:
     """Print the target and the cost for an endpoint of which nothing is known; nothing is started or sent."""
     options = request.options
     click.echo(planned_endpoint(request.base_url, request.environment), err=True)
+    setting, _ = unasked_setting(options)
+    for name in askable(options):
+        click.echo(cost_line(CHECKS[name], first_round(CHECKS[name], setting, Capabilities()), None))
+    return Exit.PASS
+
+
+def askable(options: CheckOptions) -> tuple[str, ...]:
+    """The chosen checks whose steps are allowed."""
+    return tuple(name for name in options.checks if options.exclusive_server or not CHECKS[name].disturbs)
+
+
+def unasked_setting(options: CheckOptions) -> tuple[CheckSetting, Counting]:
+    """The setting for an endpoint of which nothing is known, and how its prompts are sized."""
     counting = by_tokenizer_file(options.tokenizer) if options.tokenizer is not None else by_characters()
     setting = CheckSetting(
         budget=options.check_budget,
@@ -133,14 +146,7 @@ def _dry_run(request: CheckRequest) -> int:
         context_tokens=options.context,
         compared=options.other_url is not None,
     )
-    for name in askable(options):
-        click.echo(cost_line(CHECKS[name], first_round(CHECKS[name], setting, Capabilities()), None))
-    return Exit.PASS
-
-
-def askable(options: CheckOptions) -> tuple[str, ...]:
-    """The chosen checks whose steps are allowed."""
-    return tuple(name for name in options.checks if options.exclusive_server or not CHECKS[name].disturbs)
+    return setting, counting
 
 
 async def prepare(choice: EndpointChoice, access: Access, options: CheckOptions) -> tuple[TargetInfo, Material]:

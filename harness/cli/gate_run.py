@@ -27,8 +27,9 @@ from harness.cli.check_run import (
     run_info_of,
     targets_of,
     timeouts_of,
+    unasked_setting,
 )
-from harness.cli.counting import Counting, by_characters, by_tokenizer_file
+from harness.cli.counting import Counting
 from harness.cli.disk import disk_trouble_is_a_message
 from harness.cli.estimate import measured_rates
 from harness.cli.exits import Exit, NothingMeasured
@@ -158,17 +159,7 @@ def _dry_run(request: GateRequest) -> int:
     """Print the target and the cost for an endpoint of which nothing is known; nothing is started or sent."""
     options = request.check.options
     click.echo(planned_endpoint(request.check.base_url, request.environment), err=True)
-    counting = by_tokenizer_file(options.tokenizer) if options.tokenizer is not None else by_characters()
-    setting = CheckSetting(
-        budget=options.check_budget,
-        material=Material(seed=options.seed, count=counting.count),
-        seed=options.seed,
-        engine=None,
-        endpoint_type="chat",
-        exclusive=options.exclusive_server,
-        context_tokens=options.context,
-        compared=options.other_url is not None,
-    )
+    setting, counting = unasked_setting(options)
     phases = phases_of(request.profile, options, counting)
     found = costs(phases, request.profile, setting, Capabilities(), askable(options))
     click.echo(cost_table(found, None, options.max_tokens_total, options.max_minutes))

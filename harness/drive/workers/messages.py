@@ -22,7 +22,6 @@ _READ_BYTES = 1 << 20
 class Hello:
     """A target in the plain words that a pipe may carry; secrets go this way and never by a command line."""
 
-    root: str
     userinfo: str | None
     api_key: str | None
     headers: dict[str, str]
@@ -33,7 +32,6 @@ class Hello:
         """What a worker needs to know of `target`."""
         userinfo, key = target.base.userinfo, target.api_key
         return cls(
-            root=target.base.root,
             userinfo=None if userinfo is None else userinfo.reveal(),
             api_key=None if key is None else key.reveal(),
             headers={name: value.reveal() for name, value in target.headers.items()},
@@ -44,7 +42,7 @@ class Hello:
         """The target again."""
         return replace(
             self.rest,
-            base=BaseUrl(root=self.root, userinfo=None if self.userinfo is None else Secret(self.userinfo)),
+            base=replace(self.rest.base, userinfo=None if self.userinfo is None else Secret(self.userinfo)),
             api_key=None if self.api_key is None else Secret(self.api_key),
             headers={name: Secret(value) for name, value in self.headers.items()},
         )
