@@ -85,9 +85,22 @@ class Row:
         return "" if text is None else text
 
     @property
-    def leaks(self) -> bool:
-        """Whether the text has what a parser should have taken out."""
+    def has_markup(self) -> bool:
+        """Whether a mark of a call stands in the text, be it all there is of one."""
         return any(mark in self.text for mark in MARKUP)
+
+    @property
+    def has_written_call(self) -> bool:
+        """Whether what a parser should have taken out stands in the text: a mark, and the name of an offered tool.
+
+        A mark alone, without a call before or after it, is a slip of the model, which no parser can make a call of.
+        """
+        starts = [place for place in map(self.text.find, MARKUP) if place >= 0]
+        if not starts:
+            return False
+        schemas = self._labels.get("schemas")
+        offered = schemas if isinstance(schemas, Mapping) else {}
+        return bool(self.calls) or any(name in self.text[min(starts) :] for name in offered)
 
     @property
     def hit(self) -> bool | None:

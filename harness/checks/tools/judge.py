@@ -62,7 +62,7 @@ def _absent(found: _Findings) -> Verdict | None:
         return _verdict(found, Status.INCONCLUSIVE, f"nothing was answered{_cut(found)}")
     if any(row.calls for row in found.answered):
         return None
-    if any(row.leaks for row in found.of(*CHOICE)):
+    if any(row.has_written_call for row in found.of(*CHOICE)):
         reason = "the model writes calls, and the server leaves them in the text: it has no parser for them"
         return _verdict(found, Status.INCONCLUSIVE, f"{reason}. {FLAGS}")
     if found.answered and all(row.cut for row in found.had_to_call):
@@ -117,7 +117,7 @@ def _half(found: _Findings) -> Verdict | None:
     """Switched on in part, or asked too little."""
     if any(row.refused for row in found.rows if row.kind == AUTO) and not found.of(AUTO):
         return _verdict(found, Status.INCONCLUSIVE, f"calls by choice are refused, forced ones are not. {FLAGS}")
-    if not any(row.calls for row in found.of(*CHOICE)) and any(row.leaks for row in found.of(*CHOICE)):
+    if not any(row.calls for row in found.of(*CHOICE)) and any(row.has_written_call for row in found.of(*CHOICE)):
         return _verdict(found, Status.INCONCLUSIVE, f"calls by choice stay in the text. {FLAGS}")
     if found.conversations < FEWEST_CONVERSATIONS:
         reason = f"only {found.conversations} conversations were answered{_cut(found)}"

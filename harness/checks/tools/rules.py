@@ -43,7 +43,7 @@ def _of_one(row: Row, engine: str | None, *, parsed: bool) -> Iterator[Violation
         yield _violation("arguments of a forced call" if must else "arguments of a chosen call", [row], wrong)
     if row.kind == NONE and row.calls:
         yield _violation("forbidden call", [row], f"{row.calls[0].name} was called although calls were forbidden")
-    if row.leaks and (must or (row.kind in CHOICE and parsed)):
+    if (must and row.has_markup) or (row.kind in CHOICE and parsed and row.has_written_call):
         yield _violation("markup in the text", [row], f"{row.text.strip()[:80]!r}")
     reason = row.answer.record.complete.finish_reason
     if row.kind in CHOICE and row.calls and reason not in (CALLED, CUT):

@@ -15,13 +15,14 @@ from tests.checks.chats import Said, Server, history
 from workloads.cost import planned_asks
 from workloads.plan import Ask
 from workloads.tool_schemas import BOOK, NOTE, SCHEMAS, WEATHER
-from workloads.tools import AUTO, FORCED, GROUNDED, HIT, NAMED, NONE, PARALLEL, REQUIRED, ToolsOptions, tools
+from workloads.tools import AUTO, FORCED, GROUNDED, HIT, NAMED, NONE, PARALLEL, REQUIRED, UNFIT, ToolsOptions, tools
 
 GOOD = {
     WEATHER: '{"city": "Troms\\u00f8", "unit": "°C"}',
     BOOK: '{"guest": {"name": "Zoë", "member": true}, "nights": 2, "extras": ["früh"]}',
     NOTE: '{"title": "a", "urgent": false, "due_day": null}',
 }
+WRITTEN = f'<tool_call>\n{{"name": "get_weather", "arguments": {GOOD[WEATHER]}}}\n</tool_call>'
 CALLED = Said(finish="tool_calls", cached=None)
 
 
@@ -76,6 +77,7 @@ def test_a_sound_server_passes_with_everything_tested() -> None:
         (AUTO, lambda said: replace(said, finish="stop"), "finish reason"),
         (NONE, lambda said: replace(said, calls=(("get_weather", GOOD[WEATHER]),)), "forbidden call"),
         (AUTO, lambda said: replace(said, text="<tool_call>\n"), "markup in the text"),
+        (PARALLEL, lambda said: replace(said, calls=(), text=WRITTEN, finish="stop"), "markup in the text"),
         (PARALLEL, lambda said: replace(said, ids=("a", "a")), "call ids"),
         (REQUIRED, lambda said: replace(said, ids=("",)), "has no id"),
     ],
@@ -83,6 +85,11 @@ def test_a_sound_server_passes_with_everything_tested() -> None:
 def test_a_rule_broken_in_two_conversations_fails(kind: str, change: Callable[[Said], Said], rule: str) -> None:
     verdict = judge(judged(only(kind, change)))
     assert verdict.status is Status.FAIL and rule in verdict.reason, verdict.reason
+
+
+def test_a_mark_without_a_call_is_the_models_slip() -> None:
+    slip = only(UNFIT, lambda said: replace(said, text="rain <tool_call>\n</tool_call> Mess"))
+    assert judge(judged(slip)).status is Status.PASS
 
 
 def test_a_rule_broken_once_is_suspect_until_fresh_conversations_repeat_it() -> None:
@@ -142,7 +149,7 @@ def test_no_call_anywhere_is_not_applicable_unless_required() -> None:
 
 
 def test_calls_left_in_the_text_name_the_parser() -> None:
-    verdict = judge(judged(lambda ask: Said(text='<tool_call>{"name": "x"}</tool_call>')))
+    verdict = judge(judged(lambda ask: Said(text=WRITTEN)))
     assert verdict.status is Status.INCONCLUSIVE and "--tool-call-parser" in verdict.reason
 
 
