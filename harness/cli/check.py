@@ -46,7 +46,11 @@ _QUESTIONS = "\n\n".join(f"{check.name}: {check.question}" for check in CHECKS.v
 )  # fmt: skip
 @click.option("--deterministic", is_flag=True, help="The server promises bit-exact answers; hold it to that.")
 @click.option(
-    "--require", "require", multiple=True, type=click.Choice(REQUIRABLE), help="A feature that has to be there."
+    "--require",
+    "require",
+    multiple=True,
+    type=click.Choice(REQUIRABLE),
+    help="A feature that has to be there, or (cached-report, exact-drafts) a promise to hold the server to.",
 )
 @click.option(
     "--baseline", type=click.Path(path_type=Path, exists=True, file_okay=False), default=None, metavar="RUN",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from harness.checks.check import PROMPTS_OF_BUDGET, CheckBudget
 from workloads.plan import Json
 
-REQUIRABLE = ("billing", "cached-tokens", "exact-drafts", "reasoning", "speculation", "tools")
+REQUIRABLE = ("billing", "cached-report", "cached-tokens", "exact-drafts", "reasoning", "speculation", "tools")
 SHORTEST_CONTEXT = 256
 ENDPOINT_TYPES = ("auto", "chat", "completions")
 
@@ -19,7 +19,7 @@ class CheckOptions:
 
     checks: names, in order. endpoint_type "auto": completions with token ids where they work, else chat.
     max_tokens_total, max_minutes: caps of the whole run, None for none. deterministic: the operator says that answers
-    are bit-exact. require: features whose absence is a failure. baseline: folder of an earlier run of one's own.
+    are bit-exact. require: features that have to be there. baseline: folder of an earlier run of one's own.
     expect_acceptance: acceptance length measured elsewhere. other_url, other_model: a second server to compare with.
     context: tokens that the server has to take and remember, None for what it says it serves. price_input,
     price_cached_input, price_output: of a million tokens, None where nobody said. preset: a published deployment whose

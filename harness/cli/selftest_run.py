@@ -33,7 +33,7 @@ from harness.store import RunFolder, new_run_id, read_cell, write_derived
 MODEL = "ling-mini"
 TRIALS = "trials"
 # The engine does report cached tokens, and counts no draft behind the end of an answer: faults of these are to be seen.
-REPORTED = ("cached-tokens", "exact-drafts")
+REPORTED = ("cached-report", "cached-tokens", "exact-drafts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

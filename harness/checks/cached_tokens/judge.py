@@ -19,6 +19,8 @@ from workloads.plan import Json
 
 FOLLOW_UP_LENGTHS = 8
 MOST_EVIDENCE = 24
+# The operator's word that the server was started with its report of cached tokens.
+CACHED_REPORT = "cached-report"
 HOW_TO_REPORT: Mapping[str, str] = {
     "vllm": "start vLLM with --enable-prompt-tokens-details",
     "sglang": "start SGLang with --enable-cache-report",
@@ -99,12 +101,13 @@ def _failed(found: _Findings) -> Verdict:
 
 
 def _silent(found: _Findings) -> Verdict:
-    """Nothing is reported anywhere: the server's choice, unless it was required."""
-    engine = found.history.capabilities.engine
+    """Nothing is reported anywhere: the server's choice, required or not, unless its operator says that it reports."""
+    engine, required = found.history.capabilities.engine, found.history.required
     advice = HOW_TO_REPORT.get(engine) if engine is not None else None
-    reason = "no answer reports cached tokens" + (f"; {advice}" if advice is not None else "")
-    required = NAME in found.history.required
-    return _verdict(found, Status.FAIL if required else Status.INCONCLUSIVE, reason)
+    silent = "no answer reports cached tokens" + (f"; {advice}" if advice is not None else "")
+    if CACHED_REPORT in required:
+        return _verdict(found, Status.FAIL, f"reports of cached tokens are said to be on, and {silent} (K30)")
+    return _verdict(found, Status.INCONCLUSIVE, f"{NAME} is required, and {silent}" if NAME in required else silent)
 
 
 def _undecided(found: _Findings) -> Verdict | None:

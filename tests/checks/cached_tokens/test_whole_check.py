@@ -161,9 +161,15 @@ def test_a_server_that_reports_nothing_is_told_its_flag(tmp_path: Path) -> None:
     assert "--enable-prompt-tokens-details" in verdict.reason
 
 
-def test_reporting_nothing_fails_where_it_is_required(tmp_path: Path) -> None:
-    verdict = verdict_of(tmp_path, report=lambda served: None, options={"require": ["cached-tokens"]})
-    assert verdict.status is Status.FAIL
+@pytest.mark.parametrize(
+    ("required", "status"), [("cached-tokens", Status.INCONCLUSIVE), ("cached-report", Status.FAIL)]
+)
+def test_reporting_nothing_fails_only_where_the_report_is_said_to_be_on(
+    tmp_path: Path, required: str, status: Status
+) -> None:
+    verdict = verdict_of(tmp_path, report=lambda served: None, options={"require": [required]})
+    assert verdict.status is status
+    assert "--enable-prompt-tokens-details" in verdict.reason
 
 
 def test_nulls_for_zero_are_let_go_where_the_engine_is_not_known(tmp_path: Path) -> None:
