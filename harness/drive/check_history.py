@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.checks.capabilities import read_capabilities
 from harness.checks.history import Answer, Capabilities, CheckHistory, Prices, StepRecord
 from harness.drive.framing import framing_of, message_fields_of
-from harness.endpoint.counters import COUNTER_NAMES, accepted_by_position, total
+from harness.endpoint.counters import COUNTER_NAMES, accepted_by_position, by_rank, total
 from harness.endpoint.raw import RawAnswer
 from harness.endpoint.usage import usages_of
 from harness.endpoint.wire import decode
@@ -125,6 +125,7 @@ def _by_meaning(sample: CounterSample, engine: str | None) -> CounterSample:
     """The counters that have a known meaning on this engine, under it; none where the engine is not known."""
     meanings: Mapping[str, object] = COUNTER_NAMES.get(engine, {}) if engine is not None else {}
     found = {meaning: total(sample, engine, meaning) for meaning in meanings} if engine is not None else {}
+    found |= by_rank(sample, engine) if engine is not None else {}
     found |= {accepted_at(position): value for position, value in accepted_by_position(sample).items()}
     return CounterSample(at_ns=sample.at_ns, values={name: value for name, value in found.items() if value is not None})
 

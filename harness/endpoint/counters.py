@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from harness.clock import Clock
 from harness.endpoint.dialects import DIALECTS
-from harness.endpoint.dialects.base import Names
+from harness.endpoint.dialects.base import Names, RankCounter
 from harness.endpoint.dialects.prometheus import parse_counters, with_label
 from harness.endpoint.errors import EndpointError
 from harness.endpoint.side import TextSource
 from harness.endpoint.target import METRICS_PATH
 from harness.records import CounterSample, ErrorKind, RequestError
+from harness.stats.ranks import Rank, at_rank
 
 # Accepted drafts by their position in a step, which a label numbers from 0, as vLLM and llama.cpp have it.
 _ACCEPTED_AT = "spec_decode_num_accepted_tokens_per_pos_total"
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
 _POSITION = re.compile(r'position="(\d+)"')
 COUNTER_NAMES: Mapping[str, Mapping[str, Names]] = MappingProxyType(
     {name: dialect.counters for name, dialect in DIALECTS.items() if dialect.counters}
@@ -79,6 +81,37 @@ def accepted_by_position(sample: CounterSample) -> dict[int, float]:
         if name.endswith(_ACCEPTED_AT) and position is not None:
             found[int(position.group(1))] = found.get(int(position.group(1)), 0.0) + value
     return found
+
+
+def by_rank(sample: CounterSample, engine: str) -> dict[str, float]:
+    """What each rank counted, under names of `at_rank`; empty if the engine's counters do not tell ranks apart.
+
+    Several pages are several replicas.
+    """
+    dialect = DIALECTS.get(engine)
+    if dialect is None or dialect.ranks is None:
+        return {}
+    found: dict[str, float] = {}
+    for meaning, counter in dialect.ranks.counters.items():
+        for labels, value in _labelled(sample, counter):
+            rank = Rank(
+                replica=_named(labels, ("page", *dialect.ranks.replica)), shard=_named(labels, dialect.ranks.shard)
+            )
+            found[at_rank(meaning, rank)] = found.get(at_rank(meaning, rank), 0.0) + value
+    return found
+
+
+def _labelled(sample: CounterSample, counter: RankCounter) -> Iterator[tuple[dict[str, str], float]]:
+    """Its values with their labels; those without any belong to no rank."""
+    for key, value in sample.values.items():
+        name, _, text = key.partition("{")
+        labels = dict(_LABEL.findall(text)) if name == counter.name else {}
+        if labels and (counter.where is None or labels.get(counter.where[0]) in counter.where[1]):
+            yield labels, value
+
+
+def _named(labels: Mapping[str, str], names: Sequence[str]) -> str:
+    return ",".join(f"{name}={labels[name]}" for name in names if name in labels)
 
 
 def engine_of_counters(names: Mapping[str, float]) -> str | None:

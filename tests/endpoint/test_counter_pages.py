@@ -8,7 +8,7 @@ import pytest
 
 from harness.clock import MonotonicClock
 from harness.endpoint.client import Client
-from harness.endpoint.counters import engine_of_counters, scrape_all, total
+from harness.endpoint.counters import by_rank, engine_of_counters, scrape_all, total
 from harness.endpoint.dialects.prometheus import parse_counters, with_label
 from harness.endpoint.errors import EndpointError
 from harness.endpoint.secret import Secret
@@ -81,3 +81,36 @@ def test_recorded_speculation_gives_the_acceptance_length() -> None:
         if name.startswith("vllm:spec_decode_num_accepted_tokens_per_pos")
     )
     assert per_position == accepted
+
+
+@pytest.mark.parametrize(
+    ("server", "engine", "found"),
+    [
+        ("vllm-qwen3next", "vllm", {"prompt_tokens@engine=0|": 29_101.0, "tier_tokens@engine=0|": 0.0}),
+        (
+            "sglang-qwen3",
+            "sglang",
+            {"prompt_tokens@|tp_rank=0,pp_rank=0": 29_161.0, "tier_tokens@|tp_rank=0,pp_rank=0": 0.0},
+        ),
+        ("llama-bailing3", "llamacpp", {}),
+    ],
+)
+def test_a_recorded_page_tells_what_each_rank_counted(server: str, engine: str, found: dict[str, float]) -> None:
+    values = parse_counters(page(f"{server}/get_metrics_end"))
+    assert by_rank(CounterSample(at_ns=0, values=values), engine) == found
+
+
+def test_ranks_of_a_tensor_are_shards_and_pages_are_replicas() -> None:
+    name, labels = "sglang:prefill_effective_tokens_total", 'moe_ep_rank="0",pp_rank="0"'
+    text = "".join(
+        f'{name}{{mode="{mode}",{labels},tp_rank="{rank}"}} {value}\n'
+        for rank in (0, 1)
+        for mode, value in (("input", 10), ("device_hit", 20), ("host_hit", 3 + rank), ("storage_hit", 4))
+    )
+    values = {with_label(key, "page", "http://a"): value for key, value in parse_counters(text).items()}
+    assert by_rank(CounterSample(at_ns=0, values=values), "sglang") == {
+        "prompt_tokens@page=http://a|tp_rank=0,pp_rank=0": 37.0,
+        "prompt_tokens@page=http://a|tp_rank=1,pp_rank=0": 38.0,
+        "tier_tokens@page=http://a|tp_rank=0,pp_rank=0": 7.0,
+        "tier_tokens@page=http://a|tp_rank=1,pp_rank=0": 8.0,
+    }

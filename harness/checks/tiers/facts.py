@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from harness.checks.eviction.arms import AGAIN, HIT, RETURNED
 from harness.checks.history import Answer, CheckHistory
-from harness.records import Outcome
+from harness.records import CounterSample, Outcome
 from workloads.plan import Json
 
 COUNTER = "tier_tokens"
@@ -52,10 +52,11 @@ class Return:
 def returns_of(history: CheckHistory) -> list[Return]:
     """Every answered return, in the order of asking."""
     expected = _hits(history)
-    return [_return(history, answer, expected) for answer in history.answers if _is_return(answer)]
+    return [_return(history, answer, expected) for answer in history.answers if is_return(answer)]
 
 
-def _is_return(answer: Answer) -> bool:
+def is_return(answer: Answer) -> bool:
+    """Whether it is an answered return."""
     return answer.record.invoke.arm in RETURNS and answer.record.complete.outcome is Outcome.OK
 
 
@@ -105,17 +106,24 @@ def told_tiers(extra: Mapping[str, Json]) -> dict[str, int]:
 
 def _by_counters(history: CheckHistory, answer: Answer) -> int | None:
     """By how much the counter of the tiers behind moved around one request; None where there is none to read."""
+    around = samples_around(history, answer, COUNTER)
+    if around is None:
+        return None
+    first, last = (sample.values[COUNTER] for sample in around)
+    return round(last - first) if last >= first else None
+
+
+def samples_around(history: CheckHistory, answer: Answer, name: str) -> tuple[CounterSample, CounterSample] | None:
+    """The last reading of a counter before a request was sent and the first after its end; None if one is missing."""
     sent_ns, end_ns = answer.record.complete.sent_ns, answer.record.complete.end_ns
     if sent_ns is None or end_ns is None:
         return None
-    samples = [sample for sample in history.counters if COUNTER in sample.values]
+    samples = [sample for sample in history.counters if name in sample.values]
     before = [sample for sample in samples if sample.at_ns <= sent_ns]
     after = [sample for sample in samples if sample.at_ns >= end_ns]
     if not before or not after:
         return None
-    first = max(before, key=lambda sample: sample.at_ns).values[COUNTER]
-    last = min(after, key=lambda sample: sample.at_ns).values[COUNTER]
-    return round(last - first) if last >= first else None
+    return max(before, key=lambda sample: sample.at_ns), min(after, key=lambda sample: sample.at_ns)
 
 
 def source_of(returns: Sequence[Return]) -> Source:

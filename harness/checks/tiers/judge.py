@@ -12,24 +12,30 @@ from harness.checks.eviction.pairs import Pair, pairs_of
 from harness.checks.eviction.shown import effects_with_distances, named, worst_pairs
 from harness.checks.history import CheckHistory
 from harness.checks.tiers.facts import Return, Source, returns_of, source_of
+from harness.checks.tiers.ranks import FEWEST, RankCount, count_ranks, idle_replica, shards_apart, told_of
 from harness.checks.verdict import Evidence, FollowUp, Status, Verdict
 from workloads.plan import Json
 from workloads.tiers import NAME
 
-FEWEST = 8
 LARGEST_BLIND_SPOT = 0.35
 SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Findings:
-    """returns: of all rounds. hits: prompts of the first look that were hits of the device."""
+    """returns: of all rounds. hits: prompts of the first look that were hits of the device. ranks: none if not told."""
 
     history: CheckHistory
     pairs: Sequence[Pair]
     decision: Decision
     returns: Sequence[Return]
     hits: int
+    ranks: Sequence[RankCount]
+
+    @property
+    def slack(self) -> int:
+        """What the last return may have added on one rank and not yet on another."""
+        return max((each.cached or 0 for each in self.returns), default=0)
 
     @property
     def restored(self) -> list[Return]:
@@ -56,6 +62,7 @@ def judge(history: CheckHistory) -> Verdict:
         decision=decide(pairs),
         returns=returns_of(history),
         hits=sum(any(shot.warm for shot in prompt.of(HIT)) for prompt in prompts if prompt.round_index == 0),
+        ranks=count_ranks(history),
     )
     if foreign := foreign_tokens(history):
         reason = f"not alone: the counters saw {foreign} prompt tokens that were not ours"
@@ -67,6 +74,8 @@ def judge(history: CheckHistory) -> Verdict:
         return _suspicion(found)
     if len(found.wrongly_told) > 1:
         return _verdict(found, Status.FAIL, _miscounted(found), [_told_evidence(each) for each in found.wrongly_told])
+    if (apart := shards_apart(found.ranks, found.slack)) is not None:
+        return _verdict(found, Status.SUSPECT, apart)
     return _absent(found) or _undecided(found) or _sound(found)
 
 
@@ -116,6 +125,8 @@ def _undecided(found: _Findings) -> Verdict | None:
         )
     elif len(found.restored) < FEWEST:
         reason = f"not exercised: {len(found.restored)} of {len(found.returns)} returns came from behind the device"
+    elif (idle := idle_replica(found.ranks)) is not None:
+        reason = idle
     elif found.decision.placebo:
         reason = "cold answers to one prompt differ from each other more than hits do: no sound reference"
     elif (worst := passing_effect(found.decision.smallest_effects)) > LARGEST_BLIND_SPOT:
@@ -132,7 +143,8 @@ def _sound(found: _Findings) -> Verdict:
     worst = passing_effect(found.decision.smallest_effects)
     reason = (
         f"{len(found.restored)} of {len(found.returns)} returns came from behind the device{share}, and are answered as"
-        f" before; blind below {worst:.2f} nats; told by {source_of(found.returns).value}"
+        f" before; blind below {worst:.2f} nats; told by {source_of(found.returns).value};"
+        f" {told_of(found.ranks, found.history.capabilities.engine)}"
     )
     return _verdict(found, Status.PASS, reason)
 
@@ -193,6 +205,10 @@ def _details(found: _Findings) -> dict[str, Json]:
         "device_tokens": expected,
         "restored_share": got / expected if expected else None,
         "tiers_told_by": source_of(found.returns).value,
+        "ranks": {
+            str(each.rank): {"tier_tokens": each.tier_tokens, "returns": each.served, "restored": each.restored}
+            for each in found.ranks
+        },
         "alarms": [f"{result.family} {result.test}" for result in found.decision.alarms],
         "cut_short": found.history.cut_short,
     }

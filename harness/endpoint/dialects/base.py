@@ -56,6 +56,27 @@ class Settings:
     host_tier: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankCounter:
+    """A counter that every rank keeps for itself. where: a label, and those of its values that are meant; None: all."""
+
+    name: str
+    where: tuple[str, tuple[str, ...]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranks:
+    """How an engine's counters tell its ranks apart.
+
+    replica: labels of ranks that have a cache each. shard: labels of ranks that hold each request between them.
+    counters: our meanings to counters that bear these labels.
+    """
+
+    replica: tuple[str, ...]
+    shard: tuple[str, ...] = ()
+    counters: Mapping[str, RankCounter]
+
+
 Identify = Callable[[JsonSource], Awaitable[Identity]]
 ReadSettings = Callable[[Mapping[str, Json]], Settings]
 Recipe = Callable[[ControlPort], Awaitable[Flushed]]
@@ -77,7 +98,8 @@ class Dialect:
 
     name: what TargetInfo.engine says. owners: `owned_by` in the list of models. counter_prefixes: of its counters.
     sign: a route and a field that only this engine's answer has. model_sign: a field of its entries in the list of
-    models. counters: our meanings to its names. flush: empties the cache. clear_l3: its route that empties the tier
+    models. counters: our meanings to its names. ranks: None where they do not tell ranks
+    apart. flush: empties the cache. clear_l3: its route that empties the tier
     behind, to be asked before flush. salt_field: body field that names a cache of one's own. forbids_unknown_fields: an
     unknown body field is refused. *_fields: body fields that ask for something more. prompt_logprobs: ways of asking
     them, the preferred one first, as keys of `PROMPT_LOGPROBS`. score_path: the native route that scores a prompt.
@@ -94,6 +116,7 @@ class Dialect:
     read_settings: ReadSettings = no_settings
     metrics_path: str = "/metrics"
     counters: Mapping[str, Names] = field(default_factory=dict)
+    ranks: Ranks | None = None
     flush: Recipe | None = None
     clear_l3: Recipe | None = None
     salt_field: str | None = "cache_salt"

@@ -10,6 +10,8 @@ from harness.endpoint.dialects.base import (
     Identity,
     Names,
     Object,
+    RankCounter,
+    Ranks,
     Settings,
     first_of,
     object_at,
@@ -59,6 +61,16 @@ _COUNTERS: Mapping[str, Names] = {
     "requests": (("sglang:num_requests_total",),),
     "spec_drafts": (("sglang:spec_verify_calls_total",),),
 }
+_PREFILLED = "sglang:prefill_effective_tokens_total"
+# Ranks of a tensor beside the first show theirs with --enable-metrics-for-all-schedulers alone.
+_RANKS = Ranks(
+    replica=("dp_rank",),
+    shard=("tp_rank", "pp_rank"),
+    counters={
+        "prompt_tokens": RankCounter(name=_PREFILLED),
+        "tier_tokens": RankCounter(name=_PREFILLED, where=("mode", ("host_hit", "storage_hit"))),
+    },
+)
 
 
 async def _identify(source: JsonSource) -> Identity:
@@ -130,6 +142,7 @@ SGLANG = Dialect(
     identify=_identify,
     read_settings=_read_settings,
     counters=_COUNTERS,
+    ranks=_RANKS,
     flush=_flush,
     clear_l3=_clear_l3,
     tier_fields={"return_cached_tokens_details": True},

@@ -11,6 +11,8 @@ from harness.endpoint.dialects.base import (
     Identity,
     Names,
     Object,
+    RankCounter,
+    Ranks,
     Settings,
     identify_by_version,
     object_at,
@@ -44,6 +46,14 @@ _COUNTERS: Mapping[str, Names] = {
     "spec_accepted": (("vllm:spec_decode_num_accepted_tokens_total",),),
     "spec_draft_tokens": (("vllm:spec_decode_num_draft_tokens_total",),),
 }
+# One engine is one rank of data parallelism; ranks of a tensor have no counters of their own.
+_RANKS = Ranks(
+    replica=("engine",),
+    counters={
+        "prompt_tokens": RankCounter(name="vllm:prompt_tokens_total"),
+        "tier_tokens": RankCounter(name="vllm:external_prefix_cache_hits_total"),
+    },
+)
 
 
 async def _identify(source: JsonSource) -> Identity:
@@ -147,6 +157,7 @@ VLLM = Dialect(
     identify=_identify,
     read_settings=_read_settings,
     counters=_COUNTERS,
+    ranks=_RANKS,
     flush=_flush,
     clear_l3=_clear_l3,
     token_id_fields={"return_token_ids": True},
