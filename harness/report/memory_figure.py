@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from harness.memory.sequence import Setting, all_attention_bytes, break_even_tokens, sequence_bytes
@@ -25,7 +26,10 @@ TITLE = "Memory of one sequence against its length"
 def memory_against_context(
     models: Sequence[tuple[ModelShape, Setting]], longest_tokens: int, shortest_tokens: int = SHORTEST_TOKENS
 ) -> Drawing:
-    """A line a model, dashed for the same model with attention in every layer, a ring where the two are level."""
+    """A line a model, dashed for the same model with attention in every layer, a ring where the two are level.
+
+    Models that take the same at every length share a line.
+    """
     with style.settings():
         figure, axes = style.new_axes(TITLE, "context, tokens, log scale", "cache and state, log scale")
         lengths = np.unique(np.geomspace(shortest_tokens, max(longest_tokens, 2 * shortest_tokens), POINTS).astype(int))
@@ -47,6 +51,10 @@ def _draw(axes: Axes, index: int, shape: ModelShape, setting: Setting, lengths: 
     drawn: list[str] = []
     colour = style.colour(index)
     totals = [sequence_bytes(shape, setting, length).total_bytes / MIB for length in lengths]
+    same = next((line for line in axes.lines if np.array_equal(line.get_ydata(), totals) and _is_named(line)), None)
+    if same is not None:
+        same.set_label(f"{same.get_label()}, {shape.name}")
+        return drawn
     axes.plot(lengths, totals, color=colour, label=shape.name)
     everywhere = [all_attention_bytes(shape, setting, length) for length in lengths]
     if any(size is not None and size / MIB != total for size, total in zip(everywhere, totals, strict=True)):
@@ -68,6 +76,11 @@ def _draw(axes: Axes, index: int, shape: ModelShape, setting: Setting, lengths: 
         )
         drawn.append(RING)
     return drawn
+
+
+def _is_named(line: Line2D) -> bool:
+    """Whether it stands for a model: what has no label of its own is called _child0 and so on."""
+    return not str(line.get_label()).startswith("_")
 
 
 def _crossing(shape: ModelShape, setting: Setting) -> int | None:

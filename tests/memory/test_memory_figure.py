@@ -25,3 +25,9 @@ def test_pure_attention_has_one_line() -> None:
 def test_a_model_without_attention_is_flat() -> None:
     line = memory_against_context([(shape("mamba2-780m"), FP32)], M1).figure.axes[0].lines[0]
     assert len(set(line.get_ydata())) == 1
+
+
+def test_models_that_take_the_same_share_a_line() -> None:
+    models = [(shape(name), FP32) for name in ("deepseek-v3", "llama-3.1-405b", "kimi-k2")]
+    lines = memory_against_context(models, M1).figure.axes[0].lines
+    assert [line.get_label() for line in lines] == ["deepseek-v3, kimi-k2", "llama-3.1-405b"]
