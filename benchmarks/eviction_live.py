@@ -66,7 +66,13 @@ def trials(options: argparse.Namespace) -> Iterator[Trial]:
 async def ask(trial: Trial, options: argparse.Namespace) -> tuple[Verdict | None, Path]:
     """The verdict of one run (None: the check broke) and its folder."""
     request = CheckRequest(
-        options=CheckOptions(checks=(options.check,), budget=options.budget, exclusive_server=True, seed=trial.seed),
+        options=CheckOptions(
+            checks=(options.check,),
+            budget=options.budget,
+            exclusive_server=True,
+            seed=trial.seed,
+            prefill_chunk=options.prefill_chunk,
+        ),
         base_url=None,
         api_key=None,
         headers=(),
@@ -137,6 +143,7 @@ def main() -> None:
     parser.add_argument("--faults", help="CODE, CODE:mode, gross or medium, by commas")
     parser.add_argument("--bare", action="store_true", help="without what selftest gives the engine of each fault")
     parser.add_argument("--without", choices=("cold", "logprobs"), help="cold: no flush, no salt")
+    parser.add_argument("--prefill-chunk", type=int, help="as for `check`; the embedded engine's is 512")
     parser.add_argument("--check", default="eviction")
     parser.add_argument("--budget", default="normal")
     parser.add_argument("--first-seed", type=int, default=0)

@@ -148,7 +148,10 @@ def _subject(
 def _blocks(options: EvictionOptions, tail: int, rule: Rule) -> tuple[int, bool]:
     """Steps of the rule before the tail, and whether a cold run is known to begin a piece of its prefill there."""
     blocks = max(1, (options.longest_tokens - rule.offset - tail + 1) // rule.step)
-    if options.chunk_tokens is None or options.chunk_tokens % rule.step or rule.drop:
+    if options.chunk_tokens is None or options.chunk_tokens % rule.step or rule.drop % rule.step:
         return blocks, False
     chunk_blocks = options.chunk_tokens // rule.step
-    return (blocks // chunk_blocks * chunk_blocks, True) if chunk_blocks <= blocks else (blocks, False)
+    # What a hit computes again: dropped blocks, and the last one of a prompt that ends right on a resume point.
+    again = rule.drop // rule.step + (tail == 0)
+    pieces = (blocks - again) // chunk_blocks
+    return (pieces * chunk_blocks + again, True) if pieces > 0 else (blocks, False)

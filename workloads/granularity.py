@@ -30,14 +30,20 @@ class Rule:
 def fit(points: Sequence[Point]) -> Rule | None:
     """The rule that explains most points; None without a hit.
 
-    Among equals: the largest step (what lies on a grid of 64 lies on one of 32 too), then no drop, then the smallest
-    offset.
+    Among equals: the largest step (what lies on a grid of 64 lies on one of 32 too), then an offset that engines have
+    by design (the last token is always computed, or a whole block is dropped), then no drop, then the smallest offset.
     """
     hits = [point for point in points if point[1] > 0]
     if not hits:
         return None
     rules = [rule for step in _steps(hits) for rule in _rules(step, hits)]
-    return min(rules, key=lambda rule: (len(rule.misses(points)), -rule.step, rule.drop, rule.offset))
+    return min(rules, key=lambda rule: _plainness(rule, points))
+
+
+def _plainness(rule: Rule, points: Sequence[Point]) -> tuple[int, int, bool, int, int]:
+    """Smaller is better."""
+    designed = rule.offset in (0, 1)
+    return len(rule.misses(points)), -rule.step, not designed, rule.drop, rule.offset
 
 
 def _steps(hits: Sequence[Point]) -> list[int]:

@@ -46,6 +46,11 @@ _QUESTIONS = "\n\n".join(f"{check.name}: {check.question}" for check in CHECKS.v
 )  # fmt: skip
 @click.option("--deterministic", is_flag=True, help="The server promises bit-exact answers; hold it to that.")
 @click.option(
+    "--prefill-chunk", type=int, default=None, metavar="TOKENS",
+    help="What the server computes of a prompt at a time, where it does not say (vLLM: --max-num-batched-tokens): with"
+    " drafts, eviction sees smaller faults.",
+)  # fmt: skip
+@click.option(
     "--require",
     "require",
     multiple=True,

@@ -21,6 +21,7 @@ class CheckOptions:
     max_tokens_total, max_minutes: caps of the whole run, None for none. deterministic: the operator says that answers
     are bit-exact. require: features that have to be there. baseline: folder of an earlier run of one's own.
     expect_acceptance: acceptance length measured elsewhere. other_url, other_model: a second server to compare with.
+    prefill_chunk: tokens that the server computes of a prompt at a time, None for what it says.
     context: tokens that the server has to take and remember, None for what it says it serves. price_input,
     price_cached_input, price_output: of a million tokens, None where nobody said. preset: a published deployment whose
     sampling those checks take that need no greedy answers. extra_body: fields of every request, such as a gateway's
@@ -38,6 +39,7 @@ class CheckOptions:
     require: tuple[str, ...] = ()
     baseline: str | None = None
     expect_acceptance: float | None = None
+    prefill_chunk: int | None = None
     context: int | None = None
     price_input: float | None = None
     price_cached_input: float | None = None
@@ -65,6 +67,8 @@ class CheckOptions:
             raise ValueError("--max-minutes must be above 0")
         if self.context is not None and self.context < SHORTEST_CONTEXT:
             raise ValueError(f"--context must be at least {SHORTEST_CONTEXT} tokens")
+        if self.prefill_chunk is not None and self.prefill_chunk < 1:
+            raise ValueError("--prefill-chunk must be at least 1")
         if any(price is not None and price < 0 for price in self._prices):
             raise ValueError("a price cannot be negative")
         if len({price is None for price in self._prices}) > 1:

@@ -26,8 +26,8 @@ from harness.gate.profile import Profile
 NOT_TAKEN = {"names", "budget", "require"}
 # Settings of a profile that are options of `check` too: what is typed wins.
 SETTINGS = (
-    "max_tokens_total", "max_minutes", "deterministic", "expect_acceptance", "context", "price_input",
-    "price_cached_input", "price_output",
+    "max_tokens_total", "max_minutes", "deterministic", "prefill_chunk", "expect_acceptance", "context",
+    "price_input", "price_cached_input", "price_output",
 )  # fmt: skip
 # Of these, and of the gate's own, those that its decision is made from.
 TYPED = ("max_tokens_total", "max_minutes", "deterministic", "expect_acceptance", "fail_fast")

@@ -69,14 +69,15 @@ def _baseline(run: RunFolder, check: str) -> CheckHistory | None:
 
 def load_capabilities(run: RunFolder) -> Capabilities:
     """What the last capability round of a run showed; nothing is known of a run without one."""
-    engine = run.info.target.engine
+    engine, details = run.info.target.engine, run.info.target.details
+    chunk = run.info.options.get("prefill_chunk")
     cells = [read_cell(run, cell) for cell in rounds_of(run, CAPABILITIES)[-1:]]
     return read_capabilities(
         [_answer(run, cell.cell, record) for cell in cells for record in cell.records],
         [step for cell in cells for step in _steps(cell)],
         [_by_meaning(sample, engine) for cell in cells for sample in cell.counters],
         engine=engine,
-        details=run.info.target.details,
+        details=details if chunk is None else {**details, "chunked_prefill_size": chunk},
         deterministic=True if run.info.options.get("deterministic") is True else None,
     )
 

@@ -110,6 +110,7 @@ PROFILE: Mapping[str, Key] = {
     "fail_fast": _FLAG,
     "heartbeat": _FLAG,
     "deterministic": _FLAG,
+    "prefill_chunk": _COUNT,
     "expect_acceptance": Key(kind="number", least=1),
     "context": Key(kind="whole", least=256),
     "price_input": Key(kind="number", least=0),

@@ -107,6 +107,7 @@ class Profile:
     fail_fast: bool = False
     heartbeat: bool = True
     deterministic: bool = False
+    prefill_chunk: int | None = None
     expect_acceptance: float | None = None
     context: int | None = None
     price_input: float | None = None

@@ -27,6 +27,7 @@ class Server:
     salts: bool = True
     decodes: bool = False
     tells_ids: bool = True
+    drop: int = 0
     kept: dict[tuple[str, tuple[int, ...]], int] = field(default_factory=dict)
 
     def answer(self, ask: Ask) -> Observation:
@@ -47,7 +48,7 @@ class Server:
             key=ask.key,
             outcome="ok",
             prompt_tokens=len(ids),
-            cached_tokens=cached,
+            cached_tokens=max(0, cached - self.drop),
             token_ids=written if self.tells_ids else None,
         )
 
@@ -111,6 +112,20 @@ def test_hits_resume_right_before_the_answer_and_far_ones_512_tokens_earlier() -
     assert sum(distance <= 4 for distance in near) >= len(near) / 2
     assert set(near) <= {1, 2, 3, 4, 8, 16, 64}
     assert all(far - 512 in {0, *near} for far in played.distances("far"))
+
+
+@pytest.mark.parametrize("drop", [0, 64])
+def test_prompts_resume_where_the_servers_prefill_chunk_ends_if_it_is_known(drop: int) -> None:
+    options = EvictionOptions(prompts=12, salt=True, flush=True, chunk_tokens=512)
+    played = play(options, Server(drop=drop))
+    hits = list(played.asks("hit"))
+    assert {seen.cached_tokens for _, seen in hits} == {512}
+    assert all(ask.labels["aligned"] for ask, _ in hits)
+
+
+def test_a_chunk_beyond_the_longest_prompt_aligns_nothing() -> None:
+    played = play(EvictionOptions(prompts=6, salt=True, flush=True, chunk_tokens=8192), Server(drop=64))
+    assert not any(ask.labels["aligned"] for ask, _ in played.asks("hit"))
 
 
 def test_the_last_token_of_some_prompts_is_what_a_cold_answer_to_the_rest_began_with() -> None:

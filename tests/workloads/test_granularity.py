@@ -28,6 +28,12 @@ def test_a_rule_of_single_tokens() -> None:
     assert fit(points) == Rule(step=1, offset=4, drop=0)
 
 
+def test_a_dropped_block_is_preferred_to_an_offset_that_no_engine_has() -> None:
+    points = [(768, 704), (729, 640), (614, 512), (422, 320)]
+    assert fit(points) == Rule(step=64, offset=0, drop=64)
+    assert fit([(768, 704), (729, 704), (614, 576), (422, 384)]) == Rule(step=64, offset=1, drop=0)
+
+
 def test_one_odd_point_does_not_hide_the_rule() -> None:
     points = [(length, (length - 1) // 64 * 64) for length in (512, 640, 700, 800, 900, 1025)]
     found = fit([*points, (1200, 37)])

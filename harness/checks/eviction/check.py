@@ -11,6 +11,8 @@ from workloads.waves import Waves
 RESERVE_TOKENS = 64
 REQUESTS_PER_PROMPT = 12
 FLOOD_TOKENS = 400_000
+# Prompts are made longer than the server's prefill chunk up to here.
+LONGEST_CHUNK_TOKENS = 2048
 
 
 def plan(request: PlanRequest) -> Waves:
@@ -38,10 +40,14 @@ def plan(request: PlanRequest) -> Waves:
 
 
 def _longest(request: PlanRequest) -> int:
-    """The longest prompt that the budget and the context allow; three blocks and a tail where blocks are large."""
-    block = request.capabilities.block_tokens
-    blocks = 0 if block is None else 3 * block + RESERVE_TOKENS
-    wanted = max(request.budget.longest_prompt_tokens, SHORTEST_PROMPT, blocks)
+    """The longest prompt that the budget and the context allow; three blocks and a tail where blocks are large.
+
+    A block and a tail longer than the prefill chunk, if that is known and not too long.
+    """
+    block, chunk = request.capabilities.block_tokens or 0, request.capabilities.chunk_tokens or 0
+    blocks = 3 * block + RESERVE_TOKENS if block else 0
+    pieces = chunk + block + RESERVE_TOKENS if chunk <= LONGEST_CHUNK_TOKENS else 0
+    wanted = max(request.budget.longest_prompt_tokens, SHORTEST_PROMPT, blocks, pieces)
     return wanted if request.max_model_len is None else min(wanted, request.max_model_len - RESERVE_TOKENS)
 
 
