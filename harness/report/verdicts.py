@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
@@ -35,6 +35,11 @@ class VerdictView:
     follow_up: str
     details: tuple[tuple[str, str], ...]
     evidence: tuple[EvidenceView, ...]
+
+    @property
+    def bare(self) -> bool:
+        """Whether the reason is all there is, as of a check that was not asked."""
+        return not (self.counts or self.power or self.follow_up or self.details or self.evidence)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,12 +90,18 @@ def _view(judgement: Judgement) -> VerdictView:
         status=verdict.status.value,
         tone={"pass": "good", "fail": "bad"}.get(verdict.status.value, "open"),
         reason=verdict.reason,
-        counts=f"{verdict.examined} of {verdict.eligible} examined, {verdict.violations} wrong",
+        counts=_counts(verdict),
         power=_power(verdict),
         follow_up=_follow_up(verdict),
         details=_rows(verdict.details),
         evidence=tuple(_evidence(verdict, index, each) for index, each in enumerate(verdict.evidence)),
     )
+
+
+def _counts(verdict: Verdict) -> str:
+    if not (verdict.eligible or verdict.examined or verdict.violations):
+        return ""
+    return f"{verdict.examined} of {verdict.eligible} examined, {verdict.violations} wrong"
 
 
 def _power(verdict: Verdict) -> str:
@@ -126,7 +137,16 @@ def _plain(value: Json) -> str:
         return f"{value:.4g}"
     if isinstance(value, str):
         return value
+    if isinstance(value, Sequence) and _are_single(value):
+        return ", ".join(_plain(each) for each in value)
+    if isinstance(value, Mapping) and _are_single(value.values()):
+        return ", ".join(f"{name}: {_plain(each)}" for name, each in value.items())
     return json.dumps(value, ensure_ascii=False)
+
+
+def _are_single(values: Iterable[Json]) -> bool:
+    """Whether none of them holds values of its own, so that commas alone tell them apart."""
+    return all(isinstance(value, str) or not isinstance(value, Sequence | Mapping) for value in values)
 
 
 def verdict_table(judgements: Sequence[Judgement]) -> str:

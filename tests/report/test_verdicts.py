@@ -69,6 +69,26 @@ def test_the_page_shows_verdicts_with_their_evidence(tmp_path: Path) -> None:
     run = check_run(tmp_path)
     files = build_report([run.path], tmp_path / "report")
     page = files.index_html.read_text()
-    assert "counts are wrong &lt;b&gt;" in page and "[12, 9]" in page
+    assert "counts are wrong &lt;b&gt;" in page and "12, 9" in page
     assert page.index("cached-tokens") < page.index("would ask for 32") < page.index("answers agree")
     assert "counts are wrong" in files.index_md.read_text()
+
+
+def test_values_are_written_without_brackets_where_commas_are_enough() -> None:
+    details = {"classes": ["K31", "K32"], "share": {"sighting 1": 1.0}, "pairs": [[1, 2]]}
+    verdict = Verdict(check="c", status=Status.PASS, reason="r", examined=1, details=details)
+    shown = dict(views([Judgement(check="c", verdict=verdict)])[0].details)
+    assert shown == {"classes": "K31, K32", "share": "sighting 1: 1", "pairs": "[[1, 2]]"}
+
+
+def test_a_check_that_was_not_asked_is_a_row_of_the_gate_and_no_section_of_its_own(tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path, samples.run_info())
+    skipped = Verdict(check="tools", status=Status.INCONCLUSIVE, reason="not run: why")
+    rows = [{"name": each.check, "status": each.status.value, "reason": each.reason, "evidence": [], "kind": "check"}
+            for each in (FAILED, skipped)]  # fmt: skip
+    judged = [Judgement(check=each.check, verdict=each) for each in (FAILED, skipped)]
+    write_derived(run, "verdicts.json", {"run": "x", "checks": judged})
+    write_derived(run, "gate.json", {"verdict": "fail", "exit_code": 1, "profile": "p", "checks": rows})
+    page = build_report([run.path], tmp_path / "report").index_html.read_text()
+    assert page.count("not run: why") == 1 and "0 of 0 examined" not in page
+    assert f'href="#{run.info.run_id}-cached-tokens"' in page and f'href="#{run.info.run_id}-tools"' not in page

@@ -96,7 +96,7 @@ def _find(history: CheckHistory, rows: Sequence[Row]) -> _Findings:
 def _failed(found: _Findings) -> Verdict:
     faults = list(dict.fromkeys(each.fault for each in found.proven))
     named = "; ".join(f"{MEANINGS[fault]} ({fault})" for fault in faults)
-    first = found.proven[0].evidence.text
+    first = found.proven[0].evidence.text.removeprefix(f"{MEANINGS[faults[0]]}: ")
     return _verdict(found, Status.FAIL, f"cached tokens are wrong: {named}. First: {first}", found.proven)
 
 
