@@ -48,7 +48,8 @@ def _row(
     baseline: Sequence[CellSummary] | None,
     ended_by: Mapping[str, str],
 ) -> Row:
-    own = [cell for cell in cells if cell.cell.startswith(prefix_of(objective.name)) and cell.finished]
+    begun = [cell for cell in cells if cell.cell.startswith(prefix_of(objective.name))]
+    own = [cell for cell in begun if cell.finished]
     findings = [
         finding for cell in own for finding in _cell(objective, cell, _same(cell, baseline), baseline is not None)
     ]
@@ -67,7 +68,7 @@ def _row(
             name=name,
             kind=Kind.OBJECTIVE,
             status=Status.INCONCLUSIVE,
-            reason="not measured: no cell of it came to its end",
+            reason="not measured: no cell of it came to its end" if begun else "not run: the gate ended before it",
         )
     status = worst([status for status, _, _ in findings])
     gravest = [words for found, words, _ in findings if found is status]

@@ -137,6 +137,8 @@ def _plain(value: Json) -> str:
         return f"{value:.4g}"
     if isinstance(value, str):
         return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
     if isinstance(value, Sequence) and _are_single(value):
         return ", ".join(_plain(each) for each in value)
     if isinstance(value, Mapping) and _are_single(value.values()):

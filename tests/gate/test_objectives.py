@@ -83,9 +83,11 @@ def test_failed_requests_miss_the_objective_unless_allowed() -> None:
 
 def test_what_was_not_measured_is_undecided() -> None:
     profile = Profile(name="p", objectives=(Objective(name="chat", slos=(Slo(metric="completed", min=1),)),))
-    assert judge_objectives(profile, [], None)[0].status is Status.INCONCLUSIVE
+    never = judge_objectives(profile, [], None)[0]
+    assert never.status is Status.INCONCLUSIVE and never.reason.startswith("not run")
     unfinished = [cell({"completed": 5.0, "failed": 0.0}, finished=False)]
-    assert judge_objectives(profile, unfinished, None)[0].status is Status.INCONCLUSIVE
+    begun = judge_objectives(profile, unfinished, None)[0]
+    assert begun.status is Status.INCONCLUSIVE and begun.reason.startswith("not measured")
     assert judge_objectives(profile, [cell({"completed": 5.0}, "objective-chatty-x")], None)[0].status is (
         Status.INCONCLUSIVE
     )
