@@ -23,6 +23,8 @@ def to_complete(
         extra["rate_limited"] = answer.rate_limited
     if answer.connection_reused is not None:
         extra["connection_reused"] = answer.connection_reused
+    if answer.process is not None:
+        extra["process"] = answer.process
     return Complete(
         request_id=request_id,
         outcome=reading.outcome,

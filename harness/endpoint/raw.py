@@ -16,7 +16,8 @@ class RawAnswer:
     Piece i of it begins at body[starts[i]] and arrived at arrivals_ns[i]; pieces are never empty. sent_ns: the request
     had been handed to its socket whole (or writing began, if the answer came first); None if it never was. error:
     trouble of the connection, a wait that ran out, or a status other than 2xx; None says only that HTTP went well.
-    retries: dead pooled connections replaced. connection_reused: None if no connection was had.
+    retries: dead pooled connections replaced. connection_reused: None if no connection was had. process: by which of
+    several it was sent; None if there is one.
     """
 
     http_status: int | None
@@ -30,6 +31,7 @@ class RawAnswer:
     retries: int = 0
     rate_limited: int = 0
     connection_reused: bool | None = None
+    process: str | None = None
 
     def __post_init__(self) -> None:
         if len(self.starts) != len(self.arrivals_ns):

@@ -30,7 +30,9 @@ def test_several_processes_ask_and_record_what_one_does(tmp_path: Path) -> None:
         shared = sweep(url, "8", tmp_path, "--cache", "keep", "--workers", "3", *SIZE)
     assert asked(alone) == asked(shared)
     [cell] = RunFolder.open(shared).cells()
-    info = read_cell(RunFolder.open(shared), cell).info
+    history = read_cell(RunFolder.open(shared), cell)
+    assert {each.complete.extra["process"] for each in history.records} == {f"worker process {n}" for n in range(3)}
+    info = history.info
     assert info is not None and info.ok == 24
     assert info.health.processes == 4 and info.health.connections_open == 8
     assert info.health.cpu_share is not None

@@ -179,12 +179,13 @@ class Link:
         return self._ours(answer)
 
     def _ours(self, answer: RawAnswer) -> RawAnswer:
-        """The answer with its times as our clock would have shown them."""
+        """The answer under the name of its process, with its times as our clock would have shown them."""
         ahead_ns = self.offset.offset_ns
         if not ahead_ns:
-            return answer
+            return replace(answer, process=self.name)
         return replace(
             answer,
+            process=self.name,
             sent_ns=None if answer.sent_ns is None else answer.sent_ns - ahead_ns,
             arrivals_ns=tuple(at_ns - ahead_ns for at_ns in answer.arrivals_ns),
             end_ns=answer.end_ns - ahead_ns,
