@@ -54,8 +54,11 @@ def judge(history: CheckHistory) -> Verdict:
 def _absent(found: _Findings) -> Verdict | None:
     if any(row.thinks for row in found.rows):
         return None
-    if any(row.leaks for row in found.rows):
-        reason = "the model thinks, and the server leaves its thinking in the answers: it has no parser for it"
+    if leaking := sum(row.leaks for row in found.rows):
+        reason = (
+            f"{leaking} of {len(found.rows)} answers hold marks of thinking and none has reasoning: the server has no"
+            " parser for them, or the model writes them by chance"
+        )
         return _verdict(found, Status.INCONCLUSIVE, f"{reason}. {FLAGS}")
     refused = any(answer.record.complete.outcome is Outcome.REFUSED for answer in found.history.answers)
     if found.compared < FEWEST_QUESTIONS and not refused:

@@ -108,6 +108,7 @@ def test_no_reasoning_anywhere_is_not_applicable_unless_required() -> None:
 def test_thinking_left_in_the_answers_names_the_parser() -> None:
     verdict = judge(judged(lambda ask: Said(text="<think>Hm</think>Because.")))
     assert verdict.status is Status.INCONCLUSIVE and "--reasoning-parser" in verdict.reason
+    assert "answers hold marks of thinking" in verdict.reason
 
 
 def test_a_switch_that_does_nothing_is_undecided_and_fails_if_required() -> None:
