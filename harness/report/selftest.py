@@ -21,6 +21,7 @@ _REASON_CHARS = 70
 class CellView:
     """What one check said of one trial; tone: "good" for what it should have said, "bad", or "open"."""
 
+    check: str
     text: str
     tone: str
     reason: str
@@ -81,17 +82,17 @@ def _trial_view(trial: Trial, checks: tuple[str, ...]) -> TrialView:
         outcome=outcome,
         tone=tone,
         requests=sum(seen.requests for seen in trial.seen),
-        cells=tuple(_cell_view(trial, said.get(check)) for check in checks),
+        cells=tuple(_cell_view(trial, check, said.get(check)) for check in checks),
     )
 
 
-def _cell_view(trial: Trial, seen: Seen | None) -> CellView:
+def _cell_view(trial: Trial, check: str, seen: Seen | None) -> CellView:
     if seen is None:
-        return CellView(text="", tone="open", reason="")
+        return CellView(check=check, text="", tone="open", reason="")
     status = BROKEN if seen.status is None else seen.status.value
     wanted = "fail" if trial.code else "pass"
     tone = "good" if status == wanted else "bad" if status in (BROKEN, "fail") else "open"
-    return CellView(text=_SHORT.get(status, status), tone=tone, reason=seen.reason)
+    return CellView(check=check, text=_SHORT.get(status, status), tone=tone, reason=seen.reason)
 
 
 def _summary(matrix: Matrix) -> list[str]:

@@ -52,7 +52,7 @@ def test_the_page_of_a_run_shows_its_matrix(tmp_path: Path) -> None:
     assert read_matrix(run.path) == MATRIX_OF_ALL
     files = build_report([run.path], tmp_path / "report")
     page, text = files.index_html.read_text(), files.index_md.read_text()
-    assert "K05:zero" in page and 'class="bad">not found' in page
+    assert "K05:zero" in page and 'class="bad"><details><summary>not found' in page
     assert "| K01:zero | gross | pass | FAIL |" in text
 
 
