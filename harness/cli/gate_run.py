@@ -47,7 +47,7 @@ from harness.drive.checking import SAMPLING, CheckSetting, plan_request, tokens_
 from harness.drive.judging import not_run, write_verdicts
 from harness.drive.spec import CellSpec
 from harness.endpoint.client import Client
-from harness.gate.order import PULSE
+from harness.gate.order import PULSE, is_asked
 from harness.gate.profile import Objective, Profile
 from harness.gate.pulse import judge_pulse, wants_another
 from harness.records import RunInfo, TargetInfo
@@ -222,11 +222,11 @@ async def _all_phases(gate: _Gate, counting: Counting) -> tuple[Judgement, ...]:
     stopped: str | None = None
     await _pulse(gate, BEFORE)
     for phase in phases:
-        if stopped is None:
+        if is_asked(phase.name, stopped):
             judgements += await _phase(gate, phase, counting)
             await _pulse(gate, f"after {phase.name}")
             write_verdicts(gate.run, [*judgements, *_pulse_judgement(gate)])
-            stopped = _stops(gate, judgements)
+            stopped = stopped if stopped is not None else _stops(gate, judgements)
         elif phase.plans is None:
             verdict = not_run(CHECKS[phase.name], f"--fail-fast stopped after {stopped}")
             judgements.append(Judgement(check=phase.name, verdict=verdict))

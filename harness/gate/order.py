@@ -27,6 +27,8 @@ ORDER = (
     "heartbeat",
 )
 LAST = ("overload",)
+# The pulse says that kept prompts are answered otherwise than before; this check says what is wrong with them.
+EXPLAINS_THE_PULSE = "eviction"
 ABOUT_DRAFTS = ("mtp", "spec-parity")
 _OBJECTIVES = len(ORDER) + 100
 
@@ -38,6 +40,11 @@ def in_order(names: Iterable[str], *, drafts: bool = True) -> tuple[str, ...]:
     whatever else is wrong with answers shows there too.
     """
     return tuple(sorted((name for name in names if name not in LAST), key=lambda name: order_of(name, drafts=drafts)))
+
+
+def is_asked(name: str, stopped_by: str | None) -> bool:
+    """Whether a phase is still asked under `--fail-fast`, where `stopped_by` has failed; None if nothing has."""
+    return stopped_by is None or (stopped_by == PULSE and name == EXPLAINS_THE_PULSE)
 
 
 def order_of(name: str, *, drafts: bool = True) -> int:

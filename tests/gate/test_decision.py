@@ -11,7 +11,7 @@ from harness.checks.history import Capabilities
 from harness.checks.judgement import Judgement
 from harness.checks.verdict import Status, Verdict
 from harness.gate.decision import decide
-from harness.gate.order import PULSE
+from harness.gate.order import PULSE, is_asked
 from harness.gate.profile import CheckEntry, Limit, Profile, Waiver
 from harness.gate.pulse import WENT_WRONG_AFTER
 from harness.gate.row import GateResult, Kind, Row
@@ -152,3 +152,9 @@ def test_what_is_about_drafts_comes_after_the_rest_where_none_was_seen() -> None
     assert [row.name for row in silent.rows] == ["isolation", "spec-parity"]
     drafting = decide(profile(), failed, Capabilities(speculation=True), (), TODAY)
     assert [row.name for row in drafting.rows] == ["spec-parity", "isolation"]
+
+
+def test_after_a_failed_pulse_only_the_check_that_explains_it_is_asked() -> None:
+    assert all(is_asked(name, None) for name in ("stream", "eviction", "overload"))
+    assert [name for name in ("tools", "eviction", "isolation") if is_asked(name, PULSE)] == ["eviction"]
+    assert not is_asked("eviction", "cached-tokens")
