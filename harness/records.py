@@ -193,6 +193,8 @@ class HarnessHealth:
     the process per wall second. Of several processes the worst is given. achieved_concurrency: mean requests in flight
     over the measured window. connections_open / connections_asked: opened before the cell. processes: of the harness
     that sent or planned and lived to the end. clock_error_ms: how far off times of other machines may be at most.
+    gc_share, gc_max_ms: share of the time in which garbage was collected, and the longest pause. backlog_*_bytes: what
+    had arrived at the sockets of a process and was not read, looked at four times a second. None: not measured.
     """
 
     loop_lag_p50_ms: float | None
@@ -206,6 +208,10 @@ class HarnessHealth:
     connections_open: int
     processes: int = 1
     clock_error_ms: float | None = None
+    gc_share: float | None = None
+    gc_max_ms: float | None = None
+    backlog_p99_bytes: float | None = None
+    backlog_max_bytes: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

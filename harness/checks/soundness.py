@@ -20,6 +20,8 @@ LAG_P99_LIMIT_MS = 200.0
 LATE_P99_LIMIT_MS = 250.0
 # An event loop has one core; what it takes of it beyond this it lacks.
 CPU_LIMIT = 0.95
+# What comes during a collection is stamped late, so that this is the share of times it may spoil.
+GC_LIMIT = 0.05
 # The spread of starts and the tail take most of a short cell: the level has to be there for a tenth of it.
 LEVEL_SHARE = 0.8
 LEVEL_TIME = 0.1
@@ -83,12 +85,22 @@ def _late(conduct: Conduct) -> Iterator[str]:
         yield f"half of its timers were more than {lag_p50_ms:.0f} ms late (limit {LAG_P50_LIMIT_MS:g})"
     if lag_p99_ms is not None and lag_p99_ms > LAG_P99_LIMIT_MS:
         yield f"loop lag p99 {lag_p99_ms:.0f} ms (limit {LAG_P99_LIMIT_MS:g})"
+    yield from _paused(health)
     if cpu is not None and cpu > CPU_LIMIT:
         yield f"it took {cpu:.0%} of a core (limit {CPU_LIMIT:.0%})"
     late_ms = late_p99_ms(conduct.measured)
     if late_ms is not None and late_ms > LATE_P99_LIMIT_MS:
         yield f"requests went out late: p99 {late_ms:.0f} ms (limit {LATE_P99_LIMIT_MS:g})"
     yield from _level(conduct, conduct.info.concurrency)
+
+
+def _paused(health: HarnessHealth) -> Iterator[str]:
+    """Pauses of the garbage collector spoil figures where they are long and many; the lag shows single ones."""
+    share, longest_ms = health.gc_share, health.gc_max_ms
+    if share is None or longest_ms is None:
+        return
+    if share > GC_LIMIT and longest_ms > LAG_P50_LIMIT_MS:
+        yield f"garbage was collected for {share:.0%} of the time, up to {longest_ms:.0f} ms (limit {GC_LIMIT:.0%})"
 
 
 def _lost(conduct: Conduct) -> Iterator[str]:
@@ -153,12 +165,15 @@ def _figures(health: HarnessHealth) -> dict[str, Json]:
         "loop_lag_p99_ms": health.loop_lag_p99_ms,
         "loop_lag_max_ms": health.loop_lag_max_ms,
         "cpu_share": health.cpu_share,
+        "gc_share": health.gc_share,
+        "gc_max_ms": health.gc_max_ms,
+        "backlog_p99_bytes": health.backlog_p99_bytes,
         "achieved_concurrency": health.achieved_concurrency,
     }
 
 
 def _worst(healths: Sequence[HarnessHealth]) -> dict[str, Json]:
     """The largest of each figure over all cells; what no cell measured is left out."""
-    names = ("loop_lag_p50_ms", "loop_lag_p99_ms", "cpu_share")
+    names = ("loop_lag_p50_ms", "loop_lag_p99_ms", "cpu_share", "gc_max_ms")
     found = {name: [value for each in healths if (value := getattr(each, name)) is not None] for name in names}
     return {f"worst_{name}": max(values) for name, values in found.items() if values}

@@ -13,7 +13,7 @@ from harness.drive.closing import Ended, closing_record
 from harness.drive.conductor import Conductor
 from harness.drive.flusher import Flusher
 from harness.drive.health import MeterReading, SelfMeter, frozen_garbage
-from harness.drive.ports import History, KeepPrompt, Sender, Workforce
+from harness.drive.ports import History, KeepPrompt, Receiver, Sender, Workforce
 from harness.drive.progress import NO_PROGRESS, Progress
 from harness.drive.reader import Reader
 from harness.drive.scraper import Scraper
@@ -80,7 +80,7 @@ class _Cell(Generic[State]):
         self._spec = spec
         self._client = client
         self._reader = reader
-        self._meter = SelfMeter(clock)
+        self._meter = SelfMeter(clock, unread_bytes=client.unread_bytes if isinstance(client, Receiver) else None)
         self._scraper = Scraper(client, history, clock, wanted=spec.scrape)
         self._started_utc = clock.utc_now().isoformat()
         self._origin_ns = clock.now_ns()

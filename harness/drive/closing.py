@@ -92,6 +92,10 @@ def _health(tally: Tally, ended: Ended) -> HarnessHealth:
         connections_open=ended.connections_open,
         processes=len(ended.readings),
         clock_error_ms=ended.clock_error_ms,
+        gc_share=_worst(each.gc_share for each in ended.readings),
+        gc_max_ms=_worst(each.gc_max_ms for each in ended.readings),
+        backlog_p99_bytes=_worst(each.backlog_p99_bytes for each in ended.readings),
+        backlog_max_bytes=_worst(each.backlog_max_bytes for each in ended.readings),
     )
 
 

@@ -63,6 +63,15 @@ class Workforce(Protocol):
         ...
 
 
+@runtime_checkable
+class Receiver(Protocol):
+    """A sender with sockets of its own."""
+
+    def unread_bytes(self) -> int:
+        """What has arrived for the requests in flight and has not been read."""
+        ...
+
+
 class History(Protocol):
     """The part of `store.CellWriter` that a cell uses; only `finish` and `close` wait for the disk."""
 

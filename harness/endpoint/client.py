@@ -174,6 +174,10 @@ class Client:
         error = status_error(answer.http_status, answer.headers, answer.body, self._secrets, self._clock.utc_now())
         return replace(answer, error=error)
 
+    def unread_bytes(self) -> int:
+        """What has arrived for the requests in flight and has not been read."""
+        return self._watch.unread_bytes()
+
     # -- connections opened before a cell
 
     async def open_connections(self, count: int) -> int:

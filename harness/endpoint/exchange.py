@@ -43,7 +43,8 @@ class Exchange:
 
     pieces / arrivals_ns: body bytes as they came and when. `framing` is set when the pieces still carry the chunked
     framing, which is then taken off after the last of them. untouched: no byte of an answer has come. cut_off: called
-    once `abort_after` pieces have come (0: once the request is written), where it is set.
+    once `abort_after` pieces have come (0: once the request is written), where it is set. socket: the file descriptor
+    that the request went out by; None before that.
     """
 
     __slots__ = (
@@ -59,6 +60,7 @@ class Exchange:
         "retries",
         "reused",
         "sent_ns",
+        "socket",
         "status",
         "untouched",
         "writing_ns",
@@ -76,6 +78,7 @@ class Exchange:
         """Forget an attempt of which nothing came."""
         self.writing_ns: int | None = None
         self.sent_ns: int | None = None
+        self.socket: int | None = None
         self.status: int | None = None
         self.headers: dict[str, str] = {}
         self.pieces: list[bytes] = []

@@ -136,10 +136,17 @@ class StampedRequest(aiohttp.ClientRequest):
         if exchange is not None and protocol is not None:
             exchange.writing_ns = self.now_ns()
             exchange.reused = protocol in self.pooled
+            exchange.socket = _descriptor(protocol.transport)
             self.pooled.add(protocol)
         await super().write_bytes(writer, conn, content_length)
         if exchange is not None:
             exchange.written(self.now_ns())
+
+
+def _descriptor(transport: asyncio.BaseTransport | None) -> int | None:
+    """None for a transport without a socket of the system."""
+    end = None if transport is None else transport.get_extra_info("socket")
+    return None if end is None else cast(int, end.fileno())
 
 
 def request_class(now_ns: NowNs, pooled: WeakSet[ResponseHandler]) -> type[StampedRequest]:

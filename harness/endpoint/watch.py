@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import struct
+import termios
+from fcntl import ioctl
 from types import TracebackType
 from typing import Self
 
@@ -13,6 +16,7 @@ from harness.records import ErrorKind, RequestError
 
 _SLOWEST_TICK_S = 0.25
 _TICKS_PER_TIMEOUT = 10
+_COUNT = struct.Struct("i")
 
 
 class Watch:
@@ -41,6 +45,10 @@ class Watch:
         """A context in which `exchange` is watched; its `error` tells whether the watch ended it."""
         return Watched(self._open, exchange, self._clock.now_ns())
 
+    def unread_bytes(self) -> int:
+        """What has arrived at the sockets of all exchanges in flight and has not been read."""
+        return sum(_unread_bytes(each.exchange.socket) for each in self._open)
+
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(self._tick_s)
@@ -60,6 +68,17 @@ class Watch:
             message = f"no byte of the answer within {times.first_byte_s:g} s"
             return RequestError(kind=ErrorKind.FIRST_BYTE_TIMEOUT, message=message)
         return None
+
+
+def _unread_bytes(socket: int | None) -> int:
+    """0 for a socket that is not there yet or no longer."""
+    if socket is None or socket < 0:
+        return 0
+    try:
+        (count,) = _COUNT.unpack(ioctl(socket, termios.FIONREAD, bytes(_COUNT.size)))
+    except OSError:
+        return 0
+    return int(count)
 
 
 class Watched:

@@ -125,6 +125,8 @@ HEALTH_COLUMNS = (
     Column(heading="lag max ms", metric="loop_lag_max_ms"),
     Column(heading="late p99 ms", metric="send_delay_p99_ms"),
     Column(heading="CPU", metric="cpu_share", show=percent),
+    Column(heading="GC max ms", metric="gc_max_ms"),
+    Column(heading="unread p99 B", metric="backlog_p99_bytes", show=whole),
     Column(heading="in flight", metric="achieved_concurrency"),
     Column(heading="conns", metric="connections_open", show=whole),
     Column(heading="retries", metric="retries", show=whole),

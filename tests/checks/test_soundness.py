@@ -61,12 +61,18 @@ def test_a_busy_machine_of_two_cores_is_sound() -> None:
         (replace(BUSY, loop_lag_p50_ms=25.0), "half of its timers"),
         (replace(BUSY, loop_lag_p99_ms=201.0), "loop lag p99 201 ms"),
         (replace(BUSY, cpu_share=0.99), "99% of a core"),
+        (replace(BUSY, gc_share=0.06, gc_max_ms=50.0), "garbage was collected for 6% of the time, up to 50 ms"),
     ],
 )
 def test_a_harness_that_was_held_up_is_unsound(health: HarnessHealth, words: str) -> None:
     verdict = judge([conduct(), conduct(health)])
     assert verdict.status is Status.FAIL and verdict.violations == 1
     assert words in verdict.reason and words in verdict.evidence[0].text
+
+
+@pytest.mark.parametrize(("share", "longest_ms"), [(0.2, 5.0), (0.01, 300.0)])
+def test_short_or_rare_pauses_of_the_collector_spoil_nothing(share: float, longest_ms: float) -> None:
+    assert judge([conduct(replace(BUSY, gc_share=share, gc_max_ms=longest_ms))]).status is Status.PASS
 
 
 def test_the_spread_of_starts_and_the_tail_are_forgiven() -> None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from harness.drive.health import SelfMeter, frozen_garbage, percentiles_ms
+from harness.drive.health import PauseMeter, SelfMeter, frozen_garbage, percentiles_ms
 from tests.drive.fakes import MS, Listed, S, ask
 from tests.drive.running import cell_spec, run
 from tests.virtual_time import VirtualClock, run_virtual
@@ -38,6 +38,36 @@ def test_lag_is_how_late_a_timer_fires_and_cpu_is_a_share_of_the_time() -> None:
     meter = run_virtual(main)
     assert meter.lag_ms == pytest.approx((30, 30, 30), abs=0.01)
     assert meter.cpu_share == pytest.approx(0.25)
+
+
+def test_pauses_of_the_garbage_collector_are_timed_until_stopped() -> None:
+    now_ns = iter([0, 3 * MS, 10 * MS, 12 * MS])
+    meter = PauseMeter(lambda: next(now_ns))
+    meter.start()
+    gc.collect()
+    gc.collect()
+    meter.stop()
+    gc.collect()
+    assert (meter.total_ns, meter.longest_ns) == (5 * MS, 3 * MS)
+    assert not [each for each in gc.callbacks if getattr(each, "__self__", None) is meter]
+
+
+def test_sockets_are_looked_at_now_and_then_and_a_cancelled_meter_leaves_no_callback() -> None:
+    async def main(clock: VirtualClock) -> SelfMeter:
+        waiting = iter(range(100))
+        meter = SelfMeter(clock, unread_bytes=lambda: 100 * next(waiting))
+        task = asyncio.create_task(meter.watch())
+        meter.start()
+        await asyncio.sleep(1.005)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        return meter
+
+    before = len(gc.callbacks)
+    reading = run_virtual(main).reading
+    assert (reading.backlog_max_bytes, reading.backlog_p99_bytes) == (300, pytest.approx(297))
+    assert len(gc.callbacks) == before
 
 
 def test_a_meter_that_never_ran_reports_nothing() -> None:

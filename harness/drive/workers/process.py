@@ -37,7 +37,7 @@ class Worker:
     def __init__(self, client: Client, channel: Channel) -> None:
         self._client = client
         self._channel = channel
-        self._meter = SelfMeter(CLOCK)
+        self._meter = SelfMeter(CLOCK, unread_bytes=client.unread_bytes)
         self._requests: dict[int, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
