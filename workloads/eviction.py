@@ -6,11 +6,12 @@ evict once, return all, evict again, return or refill by another session.
 
 Arms of a prompt: `virgin` cold answers (alone), `cotraffic-cold`, `far` (resumed about 512 tokens earlier), `hit`,
 `cotraffic-hit`, `returned` (first after the eviction), `refilled`, `refilled-decode` (after decoding brought its last
-block back), `returned-again`; `fill` requests only prepare the cache. `stepped` is the cold answer to all but the last
-token of a prompt: the model's first token becomes the prompt's last, so that a cold run took it in by one step, right
-behind the resume point, as a hit does. Sentinels are prompts whose turning cold proves that a flood has evicted
-everything used before it. `short` prompts are below any block, so they are cold whenever they are asked: what a slot
-kept of its last tenant shows there.
+block back), `returned-again`, `partial` (first after an eviction during which its beginning was asked for again and
+again, so that only the rest was evicted); `fill` and `kept` requests only prepare the cache. `stepped` is the cold
+answer to all but the last token of a prompt: the model's first token becomes the prompt's last, so that a cold run took
+it in by one step, right behind the resume point, as a hit does. Sentinels are prompts whose turning cold proves that a
+flood has evicted everything used before it. `short` prompts are below any block, so they are cold whenever they are
+asked: what a slot kept of its last tenant shows there.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ NAME = "eviction"
 VERSION = 3
 AT_ONCE = 4
 FLOOD_STEPS = 5
+# So often is a beginning asked for while a flood of the cache's size goes by.
+TOUCHES = 4
 
 
 def eviction(material: Material, options: EvictionOptions) -> Waves:
@@ -178,9 +181,14 @@ class _Asking:
     def come_back_again(self, cycle: int, shape: Shape, subjects: Sequence[Subject]) -> Iterator[Wave]:
         """Half return a second time; prefixes of others are brought back by decoding, another session, or far back.
 
-        Without salt this is the one chance of a resume from far back, so more of them get it.
+        Without salt this is the one chance of a resume from far back, so more of them get it. Where beginnings were
+        kept, all that have one return.
         """
         requests = self._requests
+        kept = self._kept(cycle, subjects)
+        for subject in kept:
+            yield from self._counted(subject, "partial")
+        subjects = [each for each in subjects if each not in kept]
         for subject in (each for each in subjects if each.decoded):
             yield from (
                 (replace(ask, key=f"{ask.key}/{i}"),)
@@ -204,6 +212,19 @@ class _Asking:
         yield (ask,)
         yield (Scrape(key=f"{ask.key}/after"),)
 
+    def _touches(self, cycle: int, number: int, past: Past, shape: Shape, key: str) -> tuple[Wave, ...]:
+        """Beginnings that are kept through a flood, each asked for once more."""
+        if number == 0:
+            return ()
+        subjects = [self._requests.written(each, past) for each in self._subjects(cycle, shape)]
+        return tuple((self._requests.beginning(each, f"kept/{key}"),) for each in self._kept(cycle, subjects))
+
+    def _kept(self, cycle: int, subjects: Sequence[Subject]) -> list[Subject]:
+        """Prompts of which the second flood of the last cycle leaves the beginning."""
+        if cycle != self._options.cycles - 1 or not self._floods(cycle, 1) or not self._options.salt:
+            return []
+        return [each for each in subjects if each.far_tokens is not None and not each.decoded]
+
     # -- what was seen
 
     def shape(self, past: Past) -> Shape | None:
@@ -217,7 +238,8 @@ class _Asking:
         return shape_sentinel(self._options, name, shape, exact=self._material.exact)
 
     def _members(self, cycle: int) -> range:
-        return range(cycle, self._options.prompts, self._options.cycles)
+        """The last cycle has the most: what is done in it alone needs them."""
+        return range(self._options.cycles - 1 - cycle, self._options.prompts, self._options.cycles)
 
     def _subjects(self, cycle: int, shape: Shape) -> list[Subject]:
         return [shape_prompt(self._options, i, shape, exact=self._material.exact) for i in self._members(cycle)]
@@ -229,7 +251,7 @@ class _Asking:
         if not self._options.flush:
             return True
         known = self._options.cache_tokens
-        last = cycle == self._options.cycles - 1 and number == 0
+        last = cycle == self._options.cycles - 1
         return last and known is not None and 2 * known <= self._options.flood_tokens
 
     def _flood(self, cycle: int, number: int, step: int) -> Phase:
@@ -238,17 +260,22 @@ class _Asking:
         before = [min(self._options.flood_tokens, int(first * 1.1 * 2**i)) for i in range(step)]
         wanted = min(self._options.flood_tokens, int(first * 1.1 * 2**step)) - (before[-1] if before else 0)
         requests = -(-wanted // self._options.longest_tokens)
+        touched = max(1, int(first / TOUCHES / self._options.longest_tokens / AT_ONCE))
 
         def phase(past: Past) -> tuple[Wave, ...]:
             shape = self.shape(past)
             sentinels = [] if shape is None else [self._sentinel(cycle, number, i, shape) for i in range(step + 1)]
             cold = any(past.cached(f"{one.name}/sentinel/0") == 0 for one in sentinels[:-1])
-            if not sentinels or cold or wanted <= 0:
+            if shape is None or cold or wanted <= 0:
                 return ()
             strangers = [
                 self._requests.stranger(f"c{cycle}/flood{number}.{step}.{i}", "flood") for i in range(requests)
             ]
-            waves = [tuple(strangers[i : i + AT_ONCE]) for i in range(0, len(strangers), AT_ONCE)]
+            waves: list[Wave] = []
+            for i in range(0, len(strangers), AT_ONCE):
+                waves.append(tuple(strangers[i : i + AT_ONCE]))
+                if len(waves) % touched == 0:
+                    waves += self._touches(cycle, number, past, shape, f"{step}.{i}")
             marker = Marker(key=f"{self._options.name}/c{cycle}/flood{number}.{step}", text="flood")
             return ((marker,), *waves, (self._requests.judged(sentinels[-1], "sentinel", 0),))
 

@@ -88,6 +88,12 @@ class Requests:
         yield (self.plain(subject.name, "fill", subject.far_tokens, output_tokens=1, sighting=0),)
         yield (self.judged(subject, "far", 0),)
 
+    def beginning(self, subject: Subject, key: str) -> Ask:
+        """What a far resume skips of a prompt, so that it is the last of it that is used."""
+        assert subject.far_tokens is not None
+        ask = self.plain(subject.name, "kept", subject.far_tokens, output_tokens=1, sighting=0)
+        return replace(ask, key=f"{subject.name}/{key}")
+
     def other_session(self, subject: Subject, number: int) -> Ask:
         """The prompt's text up to its last tokens, with another ending."""
         tail = self._options.name + f"/other of {subject.name}"

@@ -128,6 +128,17 @@ def test_a_chunk_beyond_the_longest_prompt_aligns_nothing() -> None:
     assert not any(ask.labels["aligned"] for ask, _ in played.asks("hit"))
 
 
+def test_beginnings_that_are_asked_for_again_and_again_outlive_a_flood() -> None:
+    options = EvictionOptions(prompts=24, salt=True, flush=True, cache_tokens=64 * 400)
+    played = play(options, Server(capacity_blocks=400))
+    partial = list(played.asks("partial"))
+    assert len(partial) >= 4
+    assert {(ask.session, seen.cached_tokens) for ask, seen in partial} <= {
+        (ask.session, seen.cached_tokens) for ask, seen in played.asks("far")
+    }
+    assert not list(play(EvictionOptions(prompts=24, salt=True, flush=True), Server()).asks("partial"))
+
+
 def test_the_last_token_of_some_prompts_is_what_a_cold_answer_to_the_rest_began_with() -> None:
     played = play(EvictionOptions(prompts=24, salt=True, flush=True), Server())
     stepped = {ask.session: (ask, seen) for ask, seen in played.asks("stepped")}

@@ -15,8 +15,8 @@ from workloads.plan import Json
 
 VIRGIN, TRAFFIC_COLD, HIT, TRAFFIC_HIT, FAR = "virgin", "cotraffic-cold", "hit", "cotraffic-hit", "far"
 RETURNED, REFILLED, DECODED, AGAIN = "returned", "refilled", "refilled-decode", "returned-again"
-SENTINEL, SHORT, STEPPED = "sentinel", "short", "stepped"
-JUDGED = (HIT, TRAFFIC_HIT, RETURNED, REFILLED, DECODED, AGAIN, SENTINEL)
+PARTIAL, SENTINEL, SHORT, STEPPED = "partial", "sentinel", "short", "stepped"
+JUDGED = (HIT, TRAFFIC_HIT, RETURNED, REFILLED, DECODED, AGAIN, PARTIAL, SENTINEL)
 COLD_MEANT = (VIRGIN, TRAFFIC_COLD, SHORT, STEPPED)
 WARM_MEANT = (HIT, TRAFFIC_HIT, FAR, REFILLED, DECODED)
 WARM_TTFT_RATIO = 0.7

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.checks.eviction.arms import AGAIN, HIT, RETURNED, SENTINEL, SHORT, PromptArms
+from harness.checks.eviction.arms import AGAIN, HIT, PARTIAL, RETURNED, SENTINEL, SHORT, PromptArms
 
 FEWEST = 8
 
@@ -13,14 +13,16 @@ FEWEST = 8
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exercise:
     """prompts: asked in the first look, sentinels and short ones left out. hits: of those, that were hit.
-    returned_cold / returned_warm: returned after an eviction and found gone / still there (or brought back). sentinels:
-    probes after a flood; sentinels_cold: gone ones.
+    returned_cold / returned_warm: returned after an eviction and found gone / still there (or brought back).
+    returned_partial: found with their beginning alone, after an eviction that was to leave it. sentinels: probes after
+    a flood; sentinels_cold: gone ones.
     """
 
     prompts: int
     hits: int
     returned_cold: int
     returned_warm: int
+    returned_partial: int
     sentinels: int
     sentinels_cold: int
 
@@ -52,6 +54,13 @@ def exercise(prompts: Sequence[PromptArms]) -> Exercise:
         hits=sum(any(shot.warm for shot in prompt.of(HIT)) for prompt in whole),
         returned_cold=sum(shot.warm is False for shot in returned),
         returned_warm=sum(shot.warm is True for shot in returned),
+        returned_partial=sum(_in_part(prompt) for prompt in first),
         sentinels=len(sentinels),
         sentinels_cold=sum(shot.warm is False for shot in sentinels),
     )
+
+
+def _in_part(prompt: PromptArms) -> bool:
+    """Whether less came back than a hit resumes from, and more than nothing."""
+    whole = max((shot.cached or 0 for shot in prompt.of(HIT)), default=0)
+    return any(0 < (shot.cached or 0) < whole for shot in prompt.of(PARTIAL))

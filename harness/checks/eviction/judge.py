@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from harness.checks.eviction.arms import HIT, TRAFFIC_HIT, sort_by_prompt
+from harness.checks.eviction.arms import HIT, PARTIAL, TRAFFIC_HIT, sort_by_prompt
 from harness.checks.eviction.company import foreign_tokens
 from harness.checks.eviction.decision import Decision, by_family, decide, passing_effect
 from harness.checks.eviction.exact import Exact, exact_tier
@@ -114,6 +114,7 @@ def _judge_pairs(history: CheckHistory, pairs: Sequence[Pair], done: Exercise) -
             "exact_tier": exact.active,
             "returned_cold": done.returned_cold,
             "returned_warm": done.returned_warm,
+            "returned_partial": done.returned_partial,
             "sentinel_never_cold": done.never_cold,
             "blind_nats": _finite(blind_alone(decision.smallest_effects)),
         },
@@ -139,26 +140,38 @@ def _conclusion(
     if not any(name.startswith((f"{HIT}/", f"{TRAFFIC_HIT}/")) for name in decision.smallest_effects):
         reason = "hits were not measured: too few prompts had a resume from far back beside them (several caches?)"
         return Status.INCONCLUSIVE, reason, None
-    worst = passing_effect(decision.smallest_effects)
+    worst = passing_effect(_but(decision.smallest_effects, PARTIAL))
     if worst > LARGEST_BLIND_SPOT:
         reason = f"too noisy or too few prompts: blind below {worst:.2f} nats, {LARGEST_BLIND_SPOT} are allowed"
         return Status.INCONCLUSIVE, reason, None
     alone = blind_alone(decision.smallest_effects)
-    same = [nats for name, nats in decision.smallest_effects.items() if "/cold" not in name]
+    same = [nats for name, nats in _but(decision.smallest_effects, PARTIAL).items() if "/cold" not in name]
     tight = f" ({max(same):.3f} where the path is the same)" if same else ""
     if worst > alone:
         tight += f", below {worst:.2f} beside other requests"
     how = f"{done.hits} prompts hit, {done.returned_cold} returned cold, {done.returned_warm} returned cached"
+    if done.returned_partial:
+        how += f", {done.returned_partial} in part{_apart(decision.smallest_effects)}"
     return Status.PASS, f"no difference beyond noise; blind below {alone:.2f} nats{tight}; {how}", None
 
 
 def blind_alone(effects: Mapping[str, float]) -> float:
     """Nats below which a pass is blind in what was asked while nothing else was; in everything if nothing was.
 
-    Infinity if nothing was measured.
+    What came back in part is told apart, for few prompts do. Infinity if nothing was measured.
     """
-    alone = {name: nats for name, nats in effects.items() if not name.startswith(TRAFFIC_HIT)}
+    alone = _but(effects, TRAFFIC_HIT, PARTIAL)
     return passing_effect(alone if alone else effects)
+
+
+def _but(effects: Mapping[str, float], *arms: str) -> dict[str, float]:
+    return {name: nats for name, nats in effects.items() if not name.startswith(tuple(f"{arm}/" for arm in arms))}
+
+
+def _apart(effects: Mapping[str, float]) -> str:
+    """What the few prompts of which a beginning was left were blind to, in words."""
+    nats = passing_effect({name: nats for name, nats in effects.items() if name.startswith(f"{PARTIAL}/")})
+    return f" (blind below {nats:.2f})" if math.isfinite(nats) else " (single answers alone)"
 
 
 def _finite(nats: float) -> float | None:

@@ -13,6 +13,7 @@ from harness.checks.eviction.arms import (
     FAR,
     HIT,
     JUDGED,
+    PARTIAL,
     RETURNED,
     SHORT,
     STEPPED,
@@ -94,18 +95,21 @@ def pairs_of(arms: PromptArms) -> tuple[Pair, ...]:
 
 def _judged_pairs(arms: PromptArms, virgins: Sequence[Shot]) -> Iterable[Pair | None]:
     hits = [shot for shot in arms.of(HIT) if shot.warm]
+    fars = [shot for shot in arms.of(FAR) if shot.warm]
     for arm in JUDGED:
         shots = arms.of(arm)
         cold = [shot for shot in shots if shot.warm is False]
         warm = [shot for shot in shots if shot.warm and (arm != DECODED or _resumes_as(shot, hits))]
-        if arm in (RETURNED, AGAIN) and cold:
+        if arm in (RETURNED, AGAIN, PARTIAL) and cold:
             yield _cold_pair(arms, arm, cold, virgins)
         if warm:
             yield _cross_pair(arms, arm, warm, virgins)
-            yield _shaped_pair(arms, arm, warm, virgins)
+            yield _shaped_pair(arms, arm, warm, virgins) if arm != PARTIAL else None
         alike = [shot for shot in warm if _resumes_as(shot, hits)]
         if arm not in (HIT, TRAFFIC_HIT, DECODED) and alike:
             yield _hit_pair(arms, arm, alike, hits)
+        if arm == PARTIAL and (left := [shot for shot in warm if _resumes_as(shot, fars)]):
+            yield _hit_pair(arms, arm, left, fars, "far")
 
 
 def _resumes_as(shot: Shot, hits: Sequence[Shot]) -> bool:
@@ -157,10 +161,12 @@ def _cold_pair(arms: PromptArms, arm: str, shots: Sequence[Shot], virgins: Seque
     return _pair(f"{arm}/virgin", Path.SAME, arms, near, quiet, [], shots, virgins, proxy=not placebo)
 
 
-def _hit_pair(arms: PromptArms, arm: str, shots: Sequence[Shot], hits: Sequence[Shot]) -> Pair | None:
+def _hit_pair(
+    arms: PromptArms, arm: str, shots: Sequence[Shot], hits: Sequence[Shot], reference: str = HIT
+) -> Pair | None:
     virgins = arms.of(VIRGIN)
     quiet = [*_within(virgins), *_within(hits), *_within(shots), *_between(arms.of(TRAFFIC_COLD), virgins[:1])]
-    return _pair(f"{arm}/hit", Path.SAME, arms, _between(shots, hits[:1]), quiet, [], shots, hits)
+    return _pair(f"{arm}/{reference}", Path.SAME, arms, _between(shots, hits[:1]), quiet, [], shots, hits)
 
 
 def _short_pair(arms: PromptArms, shots: Sequence[Shot]) -> Pair | None:

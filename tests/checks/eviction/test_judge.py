@@ -9,7 +9,7 @@ from harness.checks.eviction.judge import judge
 from harness.checks.history import Capabilities
 from harness.checks.verdict import Status, Verdict
 from harness.records import CounterSample
-from tests.checks.eviction.histories import HEALTHY, STEPPED, Shot, both, history, shifted
+from tests.checks.eviction.histories import FAR, HEALTHY, STEPPED, Shot, both, history, shifted
 
 HITS = ("hit", "cotraffic-hit", "refilled")
 ALL_HITS = (*HITS, "far")
@@ -344,3 +344,23 @@ def test_hits_without_a_far_resume_to_hold_them_against_are_not_a_pass() -> None
     verdict = judge(history(shots=[shot for shot in HEALTHY if shot.arm != "far"]))
     assert verdict.status is Status.INCONCLUSIVE
     assert "hits were not measured" in verdict.reason
+
+
+PARTIAL = Shot(arm="partial", number=0, cached=FAR)
+
+
+def test_what_is_left_of_a_prompt_is_held_against_the_resume_from_far_back() -> None:
+    shots = (*HEALTHY, PARTIAL)
+    healthy = judge(history(shots=shots))
+    assert healthy.status is Status.PASS and "32 in part (blind below 0." in healthy.reason
+    assert healthy.details["returned_partial"] == 32
+    spoilt = judge(history(change=shifted(("partial",), 0.08), fresh=64, shots=shots))
+    assert spoilt.status is Status.FAIL and "partial/far" in spoilt.reason
+
+
+def test_a_partial_return_that_lost_everything_is_a_cold_one() -> None:
+    gone = replace(PARTIAL, cached=0)
+    verdict = judge(history(shots=(*HEALTHY, gone)))
+    assert verdict.status is Status.PASS and verdict.details["returned_partial"] == 0
+    wrong = judge(history(change=shifted(("partial",), 0.2), fresh=64, shots=(*HEALTHY, gone)))
+    assert wrong.status is Status.FAIL and "partial/virgin" in wrong.reason
