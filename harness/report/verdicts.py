@@ -12,19 +12,20 @@ from textwrap import wrap
 import orjson
 
 from harness.checks.judgement import Judgement
-from harness.checks.verdict import Evidence, Verdict, severity
+from harness.checks.verdict import Evidence, Status, Verdict, severity
 from harness.drive.judging import VERDICTS
 from harness.store.codec import NotReadable, Unread, decode
 from workloads.plan import Json
 
 WIDTH = 118
 BROKEN = "broken"
+_TONES = {Status.PASS: "good", Status.FAIL: "bad", Status.NOT_APPLICABLE: "aside"}
 _NOTHING: tuple[Json, ...] = (None, [], (), {}, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictView:
-    """One check as it is shown; `tone` is "good", "bad" or "open"."""
+    """One check as it is shown; `tone` is "good", "bad", "open" or "aside"."""
 
     check: str
     status: str
@@ -88,7 +89,7 @@ def _view(judgement: Judgement) -> VerdictView:
     return VerdictView(
         check=verdict.check,
         status=verdict.status.value,
-        tone={"pass": "good", "fail": "bad"}.get(verdict.status.value, "open"),
+        tone=_TONES.get(verdict.status, "open"),
         reason=verdict.reason,
         counts=_counts(verdict),
         power=_power(verdict),
@@ -140,15 +141,22 @@ def _plain(value: Json) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     if isinstance(value, Sequence) and _are_single(value):
-        return ", ".join(_plain(each) for each in value)
+        return ", ".join(_plain(each) for each in value) or "none"
     if isinstance(value, Mapping) and _are_single(value.values()):
         return ", ".join(f"{name}: {_plain(each)}" for name, each in value.items())
+    if isinstance(value, Sequence) and all(_is_pair(each) for each in value):
+        pairs = [list(each) for each in value if isinstance(each, Sequence)]
+        return ", ".join(f"{_plain(pair[0])}: {_plain(pair[1])}" for pair in pairs)
     return json.dumps(value, ensure_ascii=False)
 
 
 def _are_single(values: Iterable[Json]) -> bool:
     """Whether none of them holds values of its own, so that commas alone tell them apart."""
-    return all(isinstance(value, str) or not isinstance(value, Sequence | Mapping) for value in values)
+    return all(isinstance(value, str) or not isinstance(value, Sequence | Mapping) or not value for value in values)
+
+
+def _is_pair(value: Json) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2 and _are_single(value)
 
 
 def verdict_table(judgements: Sequence[Judgement]) -> str:

@@ -75,10 +75,22 @@ def test_the_page_shows_verdicts_with_their_evidence(tmp_path: Path) -> None:
 
 
 def test_values_are_written_without_brackets_where_commas_are_enough() -> None:
-    details = {"classes": ["K31", "K32"], "share": {"sighting 1": 1.0}, "saved": 1664, "pairs": [[1, 2]]}
+    details = {
+        "classes": ["K31", "K32"],
+        "share": {"sighting 1": 1.0},
+        "saved": 1664,
+        "pairs": [[519, 0.5], [1, []]],
+        "deep": [[[1], 2]],
+    }
     verdict = Verdict(check="c", status=Status.PASS, reason="r", examined=1, details=details)
     shown = dict(views([Judgement(check="c", verdict=verdict)])[0].details)
-    assert shown == {"classes": "K31, K32", "share": "sighting 1: 1", "saved": "1,664", "pairs": "[[1, 2]]"}
+    assert shown == {
+        "classes": "K31, K32",
+        "share": "sighting 1: 1",
+        "saved": "1,664",
+        "pairs": "519: 0.5, 1: none",
+        "deep": "[[[1], 2]]",
+    }
 
 
 def test_a_check_that_was_not_asked_is_a_row_of_the_gate_and_no_section_of_its_own(tmp_path: Path) -> None:
