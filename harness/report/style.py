@@ -21,6 +21,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", "-.", ":")
 LOG_RANGE = 20.0
+MOST_DECADES = 4
 HEADROOM = 1.1
 SETTINGS = {
     "font.family": "DejaVu Sans",
@@ -98,7 +99,7 @@ def fit_y(axes: Axes, values: Sequence[float]) -> None:
     """A y axis from zero; a logarithmic one, said so in its label, where the values span a twentyfold range."""
     if _wide(values):
         axes.set_yscale("log")
-        _label_decades(axes.yaxis)
+        _label_decades(axes.yaxis, values)
         axes.set_ylabel(f"{axes.get_ylabel()}, log scale")
     else:
         axes.set_ylim(0, HEADROOM * max(values, default=0) or 1)
@@ -108,7 +109,7 @@ def fit_x(axes: Axes, values: Sequence[float]) -> None:
     """An x axis around the values; a logarithmic one, said so in its label, where they span a twentyfold range."""
     if _wide(values):
         axes.set_xscale("log")
-        _label_decades(axes.xaxis)
+        _label_decades(axes.xaxis, values)
         axes.set_xlabel(f"{axes.get_xlabel()}, log scale")
 
 
@@ -117,8 +118,11 @@ def _wide(values: Sequence[float]) -> bool:
     return bool(positive) and max(positive) >= LOG_RANGE * min(positive)
 
 
-def _label_decades(axis: Axis) -> None:
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+def _label_decades(axis: Axis, values: Sequence[float]) -> None:
+    """Ticks at 1, 2 and 5 of every decade, as long as their labels do not run into each other."""
+    positive = [value for value in values if value > 0]
+    many = max(positive) > 10**MOST_DECADES * min(positive)
+    axis.set_major_locator(LogLocator(subs=(1.0,) if many else (1.0, 2.0, 5.0)))
     axis.set_major_formatter(FuncFormatter(plain))
     axis.set_minor_locator(NullLocator())
 
