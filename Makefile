@@ -21,7 +21,7 @@ check: $(VENV)/.ready
 # Real engines, a browser and minutes-long tests: tests/servers/install.sh brings what they need.
 test-slow: $(VENV)/.ready
 	bash tests/servers/install.sh
-	$(BIN)/python -m pytest -m "llama_server or chromium or slow"
+	$(BIN)/python -m pytest -m "llama_server or chromium or slow" --durations=12
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
