@@ -30,9 +30,11 @@ LLAMA_CPP: dict[str, bool | None] = {
     "prompt_logprobs": False,
     "prompt_logprobs_bypass_cache": None,
     "token_ids_returned": False,
+    "salt": False,
+    "cache_bypass": True,
 }
 # A real server without drafts; a tiny model neither calls a tool nor reasons within the few tokens it is given.
-REAL_LLAMA = {**LLAMA_CPP, "salt": False, "cache_bypass": True, "tool_calls": None, "reasoning": None}
+REAL_LLAMA = {**LLAMA_CPP, "tool_calls": None, "reasoning": None}
 
 
 def probed(url: str, cwd: Path, *more: str) -> dict[str, object]:

@@ -26,6 +26,8 @@ class PromptScore:
 class Request:
     """One sequence to generate; times are monotonic nanoseconds.
 
+    ``reads_cache`` False computes the whole prompt; what it leaves in the cache is kept all the same.
+
     Raises:
         ValueError: the prompt is empty.
     """
@@ -34,6 +36,7 @@ class Request:
     prompt: tuple[int, ...]
     sampling: SamplingParams
     cache_salt: str = ""
+    reads_cache: bool = True
     score: PromptScore | None = None
     constraint: Constraint | None = None
     received_ns: int = 0

@@ -176,7 +176,8 @@ class Scheduler:
         """Loads the cached part of a sequence into its slot."""
         sequence.branch = None
         request = sequence.request
-        if self.cache is None or (request.score is not None and not request.score.reads_cache):
+        scored_anew = request.score is not None and not request.score.reads_cache
+        if self.cache is None or scored_anew or not request.reads_cache:
             return None
         keys = self.cache.hasher.chain(sequence.tokens, request.cache_salt, sequence.keys)
         limit = sequence.prefill_target - (0 if sequence.generated else 1)

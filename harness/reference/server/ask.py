@@ -38,6 +38,7 @@ class Ask:
     echo: bool = False
     score: PromptScore | None = None
     cache_salt: str = ""
+    reads_cache: bool = True
     constraint: Constraint | None = None
     thinking: bool = False
     calls_tools: bool = False

@@ -134,7 +134,8 @@ class Parser:
             return_token_ids=fields.boolean(body, "return_token_ids", False),
             echo=echo,
             score=score,
-            cache_salt=self._salt(body),
+            cache_salt=self._salt(body) if self.rules.knows_salt else "",
+            reads_cache=self.rules.cache_field is None or fields.boolean(body, self.rules.cache_field, True),
             given_id=fields.string(body, self.rules.id_field, ""),
             flags=frozenset(flag for flag in self.rules.flags if fields.boolean(body, flag, False)),
         )

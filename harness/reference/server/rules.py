@@ -31,6 +31,8 @@ class Rules:
         named_tools: ``tool_choice`` may name a function; else such a choice counts as ``auto``.
         unknown_tool: refusal of a function that no tool has, with ``{name}``.
         checks_salt: a cache salt has at most 128 characters and no ``@``, slash or NUL.
+        knows_salt: ``cache_salt`` keeps a request's prefixes apart; else it means nothing.
+        cache_field: body field that, false, has a prompt computed from its start, None where there is none.
         scores_prompts: prompt logprobs and echo are known.
         streams_chat_ids: token ids may be asked of a streamed chat.
         id_field: body field in which a client may name its request.
@@ -49,6 +51,8 @@ class Rules:
     named_tools: bool
     unknown_tool: str | None
     checks_salt: bool = False
+    knows_salt: bool = True
+    cache_field: str | None = None
     scores_prompts: bool = True
     streams_chat_ids: bool = True
     id_field: str = "request_id"

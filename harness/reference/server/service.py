@@ -129,6 +129,7 @@ class Service:
                 prompt=prompt,
                 sampling=replace(ask.sampling, seed=ask.sampling.seed + index % ask.n),
                 cache_salt=ask.cache_salt,
+                reads_cache=ask.reads_cache,
                 score=ask.score,
                 constraint=ask.constraint,
                 received_ns=received_ns,

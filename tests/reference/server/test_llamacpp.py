@@ -32,6 +32,19 @@ def test_timings_split_the_prompt_into_cached_and_computed() -> None:
     run(check)
 
 
+def test_a_prompt_is_computed_anew_where_the_cache_is_not_to_be_read_and_a_salt_means_nothing() -> None:
+    async def check(site: Site) -> None:
+        body = {"prompt": PROMPT, "max_tokens": 1, "temperature": 0}
+        cached = []
+        for more in ({}, {"cache_salt": "other"}, {"cache_prompt": False}, {"cache_prompt": True}):
+            _, answer = await post(site, "/v1/completions", {**body, **more})
+            usage: Any = answer["usage"]
+            cached.append(usage["prompt_tokens_details"]["cached_tokens"])
+        assert cached == [0, 96, 0, 96]
+
+    run(check)
+
+
 def test_drafted_tokens_come_one_an_event_without_alternatives() -> None:
     async def check(site: Site) -> None:
         body = {"prompt": PROMPT, "max_tokens": 16, "temperature": 0, "ignore_eos": True, "logprobs": 5}

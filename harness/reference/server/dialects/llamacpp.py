@@ -39,6 +39,8 @@ class LlamaDialect:
         checks_temperature=False,
         named_tools=False,
         unknown_tool=None,
+        knows_salt=False,
+        cache_field="cache_prompt",
         scores_prompts=False,
         flags=("timings_per_token",),
     )
