@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from harness.drive.health import PauseMeter, SelfMeter, frozen_garbage, percentiles_ms
+from harness.drive.health import GC_THRESHOLDS, PauseMeter, SelfMeter, frozen_garbage, percentiles_ms
 from tests.drive.fakes import MS, Listed, S, ask
 from tests.drive.running import cell_spec, run
 from tests.virtual_time import VirtualClock, run_virtual
@@ -90,7 +90,10 @@ def test_a_late_loop_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     assert closing.warnings == ("the harness itself was late: loop lag p99 45.5 ms",)
 
 
-def test_garbage_is_frozen_during_a_cell_only() -> None:
+def test_garbage_is_frozen_and_seldom_collected_during_a_cell_only() -> None:
+    before = gc.get_threshold()
     with frozen_garbage():
         assert gc.get_freeze_count() > 0
+        assert gc.get_threshold() == GC_THRESHOLDS
     assert gc.get_freeze_count() == 0
+    assert gc.get_threshold() == before

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import socket
 import sys
 from functools import partial
@@ -11,7 +10,7 @@ from functools import partial
 import uvloop
 
 from harness.clock import MonotonicClock
-from harness.drive.health import SelfMeter
+from harness.drive.health import SelfMeter, freeze_garbage
 from harness.drive.workers.messages import (
     Cancel,
     Channel,
@@ -65,8 +64,7 @@ class Worker:
             case Open(number=number, count=count):
                 self._reply(number, await self._client.open_connections(count))
             case StartMeter(number=number):
-                gc.collect()
-                gc.freeze()
+                freeze_garbage()
                 self._meter.start()
                 self._reply(number, None)
             case Clock(number=number):
