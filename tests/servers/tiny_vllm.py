@@ -1,7 +1,8 @@
 """Writes a tiny model with random weights for vLLM; run by vLLM's own Python, which has torch and transformers.
 
-``python tiny_vllm.py attention|hybrid FOLDER``: Qwen3 (attention in every layer), or Qwen3-Next (a recurrent state in
-three layers of four). The tokenizer has one token for each byte.
+``python tiny_vllm.py attention|hybrid|ling FOLDER``: Qwen3 (attention in every layer), Qwen3-Next (a recurrent state in
+three layers of four), or Ling (a recurrent state in every second layer, and a layer that drafts). The tokenizer has one
+token for each byte.
 """
 
 from __future__ import annotations
@@ -74,11 +75,17 @@ def model_of(kind: str, vocabulary: int) -> object:
 
 def main() -> None:
     kind, folder = sys.argv[1], Path(sys.argv[2])
-    if kind not in ("attention", "hybrid"):
+    if kind not in ("attention", "hybrid", "ling"):
         sys.exit(__doc__)
+    vocabulary = write_tokenizer(folder)
+    if kind == "ling":
+        from tiny_ling import write_ling
+
+        write_ling(folder, vocabulary)
+        return
     import torch
 
-    model = model_of(kind, write_tokenizer(folder))
+    model = model_of(kind, vocabulary)
     generator = torch.Generator().manual_seed(1)
     for name, weight in model.named_parameters():  # type: ignore[attr-defined]
         if weight.ndim >= 2 and "norm" not in name:

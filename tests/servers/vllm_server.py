@@ -16,6 +16,7 @@ from tests.servers.llama_server import free_port
 
 _START_LIMIT_S = 300
 TINY = Path(__file__).with_name("tiny_vllm.py")
+PLUGIN = Path(__file__).with_name("kda_on_cpu.py")
 
 
 def find_vllm() -> Path | None:
@@ -31,7 +32,7 @@ def find_vllm() -> Path | None:
 
 @contextmanager
 def start_vllm(kind: str, folder: Path, *arguments: str) -> Iterator[str]:
-    """Serves a tiny "attention" or "hybrid" model on a free port and yields its base URL, without ``/v1``.
+    """Serves a tiny "attention", "hybrid" or "ling" model on a free port and yields its base URL, without ``/v1``.
 
     Raises:
         RuntimeError: no vLLM, or the server ended or stayed silent for 5 minutes; with the end of its log.
@@ -47,6 +48,7 @@ def start_vllm(kind: str, folder: Path, *arguments: str) -> Iterator[str]:
         "VLLM_SERVER_DEV_MODE": "1",
         "VLLM_CPU_KVCACHE_SPACE": "1",
         "VLLM_NO_USAGE_STATS": "1",
+        "PYTHONPATH": str(_plugin(folder / "plugin")),
     }
     subprocess.run([str(python), str(TINY), kind, str(model)], check=True, env=environment, timeout=300)
     command = [
@@ -66,6 +68,16 @@ def start_vllm(kind: str, folder: Path, *arguments: str) -> Iterator[str]:
             # The engine runs in a process of its own, which its parent's end does not always reach.
             os.killpg(process.pid, signal.SIGTERM)
             process.wait(timeout=60)
+
+
+def _plugin(folder: Path) -> Path:
+    """An installed package as far as vLLM looks: a module, and its entry point."""
+    named = folder / "kda_on_cpu-1.dist-info"
+    named.mkdir(parents=True, exist_ok=True)
+    (folder / PLUGIN.name).write_text(PLUGIN.read_text())
+    (named / "METADATA").write_text("Metadata-Version: 2.1\nName: kda-on-cpu\nVersion: 1\n")
+    (named / "entry_points.txt").write_text("[vllm.general_plugins]\nkda_on_cpu = kda_on_cpu:register\n")
+    return folder
 
 
 def _await_health(process: subprocess.Popen[bytes], url: str, log_path: Path) -> None:

@@ -14,9 +14,10 @@ from workloads.spec_parity import NAME, VERSION, SpecParityOptions, spec_parity
 WIDTH = 4
 # One-token answers at temperature 1, which are never drafted, for each prompt of a round that has to tell why.
 SINGLES_PER_PROMPT = 24
-# What keeps a server's own defaults from cutting the distribution at temperature 1.
+# What keeps a server's own defaults from cutting the distribution at temperature 1. vLLM names tokens by their text, so
+# that those written alike become one in its tables: there they are asked for by id.
 UNCUT_OF_ENGINE: dict[str | None, dict[str, Json]] = {
-    "vllm": {"top_k": -1, "min_p": 0},
+    "vllm": {"top_k": -1, "min_p": 0, "return_tokens_as_token_ids": True},
     "sglang": {"top_k": -1, "min_p": 0},
     "llama.cpp": {"top_k": 0, "min_p": 0},
 }

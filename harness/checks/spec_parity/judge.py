@@ -11,6 +11,7 @@ from harness.checks.spec_parity.scores import Rescoring, Scored, between_servers
 from harness.checks.spec_parity.tests import (
     CONFIRMING_LEVEL,
     FEWEST_ANSWERS,
+    FOREIGN_TEST,
     GATE,
     LEVEL,
     Alarms,
@@ -63,7 +64,7 @@ def judge(history: CheckHistory) -> Verdict:
         reason = (
             f"tokens are not those that prefill gives ({', '.join(found.repeated)}; fresh prompts repeat it): {how}"
         )
-        if not _drafted(found):
+        if not _drafted(found) and FOREIGN_TEST not in found.repeated:
             return _verdict(found, Status.SUSPECT, f"{reason}; {NOT_BY_DRAFTS}", _evidence(found))
         return _verdict(found, Status.FAIL, reason, _evidence(found))
     if found.first.names:
@@ -200,8 +201,10 @@ def _sound(found: _Findings) -> Verdict:
 def _in_words(alarms: Alarms, reference: str = "prefill") -> str:
     if alarms.median_rms is None or alarms.clean_rms is None:
         return f"{alarms.answers} answers, compared by token alone"
+    if 2 * len(alarms.foreign) >= alarms.answers:
+        return f"{len(alarms.foreign)} of {alarms.answers} answers have nothing to do with their text after one token"
     return (
-        f"the median of {alarms.answers} answers is {alarms.median_rms:.3f} nats RMS from {reference},"
+        f"the median of {alarms.tabled} answers is {alarms.median_rms:.3f} nats RMS from {reference},"
         f" {alarms.clean_rms:.3f} where no rollback can have been"
     )
 
@@ -248,7 +251,7 @@ def _verdict(
         reason=reason,
         eligible=asked,
         examined=len(scored),
-        violations=len({each.name for each in (*found.first.hard, *found.first.sparse)}),
+        violations=len({each.name for each in (*found.first.hard, *found.first.sparse, *found.first.foreign)}),
         evidence=tuple(evidence),
         null_size=sum(each.gap(clean=True) is not None for each in scored),
         smallest_effect={} if clean is None else {"median of later positions": max(GATE, 1.5 * clean)},
@@ -270,6 +273,8 @@ def _details(found: _Findings) -> dict[str, Json]:
         "repeated": found.repeated,
         "single_answers_off": len(found.first.sparse),
         "tokens_prefill_rejects": len(found.first.hard),
+        "answers_unlike_their_text": len(found.first.foreign),
+        "rejected_beyond_nats": round(found.first.hard_nats, 3),
         "compared_with_other_server": len(found.between),
         "misaligned": found.rescoring.misaligned,
         "verify_steps": None if drafts is None else drafts.steps,

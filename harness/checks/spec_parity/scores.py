@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import fmean
 
 from harness.checks.history import Answer, CheckHistory
 from harness.records import Outcome, TokenLogprob
@@ -20,6 +20,13 @@ from workloads.spec_parity import ANSWER, CLEAN_POSITIONS, RESCORED
 # Nats added to both sides of a ratio, so that noise on noise is no finding; scores are kept within bounds.
 FLOOR = 0.02
 CLIP = (-3.0, 5.0)
+# A table that is off by one nat RMS makes two of its tokens change places over a gap of about so many nats: 2.1 to 2.6
+# on a real bfloat16 hybrid.
+REACH = 2.5
+# Nats RMS from which a single answer is loud; and the share of the way to strangers' tables from which it is foreign.
+LOUD, FOREIGN = 0.3, 0.7
+FEWEST_LISTED = 5
+SEEN_MORE = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,26 +42,64 @@ class Position:
     clean: bool
     gap: float | None
     preference: float
+    listed: bool | None = None
+
+    @property
+    def reach(self) -> float:
+        """Nats over which what parts the two tables here could make two tokens change places; 0 without tables."""
+        return 0.0 if self.gap is None else REACH * math.sqrt(self.gap)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """One answer with its rescored positions."""
+    """One answer with its rescored positions.
+
+    stranger: mean squared gap between its later tables and what prefill gives after other texts; None where unknown.
+    """
 
     name: str
     content: str
     round_index: int
     request_id: str
     positions: tuple[Position, ...]
+    stranger: float | None = None
 
     def gap(self, *, clean: bool) -> float | None:
         """Mean squared gap over the clean positions, or over the others; None without any."""
         gaps = [each.gap for each in self.positions if each.clean is clean and each.gap is not None]
         return sum(gaps) / len(gaps) if gaps else None
 
+    def noise(self) -> float | None:
+        """The largest squared gap of a clean position; None without any.
+
+        Position 0 comes out of a prefill on both sides and is often the same to the bit: a mean would halve what the
+        first decoded position shows.
+        """
+        return max((each.gap for each in self.positions if each.clean and each.gap is not None), default=None)
+
     def preference(self, *, clean: bool) -> float:
         """The largest preference of prefill for another token than was emitted."""
         return max((each.preference for each in self.positions if each.clean is clean), default=0.0)
+
+    @property
+    def foreign(self) -> bool:
+        """Whether what was decoded after the first token has no more to do with its text than with any other.
+
+        Told by tables that are loudly off, and as far from prefill's as from those of other texts; or, where decoding
+        gives none, by tokens of which prefill does not name half, though it names the first. The first decoded position
+        counts too: a step that is wrong from its first row on leaves no clean one.
+        """
+        decoded = [each for each in self.positions if each.position > 0]
+        gaps = [each.gap for each in decoded if each.gap is not None]
+        if 2 * len(gaps) > len(decoded):
+            own = fmean(gaps)
+            return self.stranger is not None and own > max(LOUD**2, FOREIGN**2 * self.stranger)
+        first = any(each.listed is True for each in self.positions if each.position == 0)
+        return first and 2 * sum(each.listed is False for each in decoded) > len(decoded)
+
+    def reach(self, *, clean: bool) -> float:
+        """The largest reach of the clean positions, or of the others."""
+        return max((each.reach for each in self.positions if each.clean is clean), default=0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,17 +118,40 @@ def rescoring(history: CheckHistory) -> Rescoring:
     for answer in answers:
         if answer.record.invoke.labels.get("kind") == RESCORED:
             by_name.setdefault(str(answer.record.invoke.session), []).append(answer)
-    found, misaligned = [], 0
-    for answer in answers:
-        if answer.record.invoke.labels.get("kind") != ANSWER:
-            continue
-        again = by_name.get(str(answer.record.invoke.session), [])
-        aligned = [each for each in again if _aligned(answer, each)]
-        misaligned += len(again) - len(aligned)
-        scored = _scored(answer, aligned)
+    asked = [answer for answer in answers if answer.record.invoke.labels.get("kind") == ANSWER]
+    aligned = [[each for each in by_name.get(_name(answer), []) if _aligned(answer, each)] for answer in asked]
+    found = []
+    for index, (answer, again) in enumerate(zip(asked, aligned, strict=True)):
+        scored = replace(_scored(answer, again), stranger=_stranger(answer, again, aligned[index - 1]))
         if {each.clean for each in scored.positions} == {True, False}:
             found.append(scored)
-    return Rescoring(scored=tuple(found), misaligned=misaligned)
+    rescored = sum(len(by_name.get(_name(answer), [])) for answer in asked)
+    return Rescoring(scored=tuple(found), misaligned=rescored - sum(len(again) for again in aligned))
+
+
+def _name(answer: Answer) -> str:
+    return str(answer.record.invoke.session)
+
+
+def _stranger(answer: Answer, own: Sequence[Answer], others: Sequence[Answer]) -> float | None:
+    """How far an answer's tables are from prefill's at its own other positions and at those of another answer, which
+    ever are further: an answer that repeats itself is like itself everywhere."""
+    decoded = [
+        (position, answer.logprobs[position])
+        for each in own
+        if answer.logprobs is not None and 0 < (position := _position_of(each)) < len(answer.logprobs)
+    ]
+    means = []
+    for rescored in (own, others):
+        apart = [
+            gap
+            for position, table in decoded
+            for each in rescored
+            if each.logprobs and (rescored is others or _position_of(each) not in (0, position))
+            if (gap := squared_gap(table, each.logprobs[0])) is not None
+        ]
+        means += [fmean(apart)] if apart else []
+    return max(means, default=None)
 
 
 def between_servers(history: CheckHistory) -> tuple[Scored, ...]:
@@ -132,7 +200,7 @@ def _scored(answer: Answer, again: Sequence[Answer]) -> Scored:
     invoke = answer.record.invoke
     tail = invoke.cell.rpartition("-r")[2]
     return Scored(
-        name=str(invoke.session),
+        name=_name(answer),
         content=str(invoke.labels.get("content")),
         round_index=int(tail) if tail.isdigit() else 0,
         request_id=invoke.request_id,
@@ -153,7 +221,12 @@ def _positions(answer: Answer, again: Sequence[Answer]) -> Iterator[Position]:
             clean=each.record.invoke.labels.get("clean") is True,
             gap=squared_gap(decoded, prefilled),
             preference=_preference(prefilled, decoded.token),
+            listed=_listed(prefilled, decoded.token),
         )
+
+
+def _listed(prefilled: TokenLogprob, emitted: str) -> bool | None:
+    return None if len(prefilled.top) < FEWEST_LISTED else emitted in dict(prefilled.top)
 
 
 def _preference(prefilled: TokenLogprob, emitted: str) -> float:
@@ -163,17 +236,27 @@ def _preference(prefilled: TokenLogprob, emitted: str) -> float:
     return max(0.0, prefilled.logprob - listed.get(emitted, min(listed.values())))
 
 
+def usual_noise(scored: Sequence[Scored]) -> float | None:
+    """Mean over answers of the largest squared gap of a clean position, the largest of all counted twice more; None
+    without any.
+
+    A mean, not a median: where noise comes in few large steps (experts chosen otherwise), most clean positions show
+    none, and by bad luck nearly all.
+    """
+    known = [noise for each in scored if (noise := each.noise()) is not None]
+    return (sum(known) + SEEN_MORE * max(known)) / len(known) if known else None
+
+
 def excess_scores(scored: Sequence[Scored]) -> list[tuple[Scored, float]]:
-    """S = ln[(E + f²) / (N + f²)] of each answer: E over its later positions, N its own clean ones or the median's."""
-    known = [
-        (each, later, clean)
-        for each in scored
-        if (later := each.gap(clean=False)) is not None and (clean := each.gap(clean=True)) is not None
-    ]
-    if not known:
+    """S = ln[(E + f²) / (N + f²)] of each answer: E over its later positions, N its own clean noise or the usual."""
+    usual = usual_noise(scored)
+    if usual is None:
         return []
-    usual = median(clean for _, _, clean in known)
-    return [(each, _score(later, max(clean, usual))) for each, later, clean in known]
+    return [
+        (each, _score(later, max(clean, usual)))
+        for each in scored
+        if (later := each.gap(clean=False)) is not None and (clean := each.noise()) is not None
+    ]
 
 
 def _score(later: float, clean: float) -> float:

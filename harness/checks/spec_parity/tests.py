@@ -9,16 +9,20 @@ from statistics import fmean, median
 
 from harness.checks.history import Answer
 from harness.checks.spec_parity.drawing import Draws, draws
-from harness.checks.spec_parity.scores import Scored, excess_scores
+from harness.checks.spec_parity.scores import LOUD, Scored, excess_scores, usual_noise
 from harness.records import Outcome, TokenLogprob
 from workloads.spec_parity import SAMPLED
 
 RATIO = math.log(2.25)
 LEVEL, CONFIRMING_LEVEL = 1e-4, 0.01
-# Nats RMS: the median answer must differ by more than this, single ones by twice as much.
+# Nats RMS by which the median answer must differ at least.
 GATE = 0.15
 SPARSE_SCORE = 2.5
-HARD_NATS = 1.0
+# A token that prefill would not have chosen counts from so many nats on, or from so many times what the noise of this
+# server reaches: at its clean positions, and at the worst later position of its median answer.
+HARD_NATS = 2.0
+HARD_CLEAN, HARD_USUAL = 2.0, 3.0
+FOREIGN_TEST = "foreign"
 FEWEST_ANSWERS = 8
 FEWEST_SINGLE = 2
 FEWEST_SAMPLES = 16
@@ -27,26 +31,32 @@ UNLIKE_LEVEL = 1e-3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alarms:
-    """mean: many answers are a little off. sparse, hard: single ones far off, by table and by token.
+    """mean: many answers are a little off. sparse, hard: single ones far off, by table and by token. foreign: what is
+    decoded has nothing to do with its text.
 
-    p_value: of the mean. worst: the answers that show it, gravest first. median_rms: nats, None without tables.
+    p_value: of the mean. median_rms, clean_rms: nats, None without tables. hard_nats: from where on a token is hard.
     """
 
     mean: bool
     sparse: tuple[Scored, ...]
     hard: tuple[Scored, ...]
+    foreign: tuple[Scored, ...]
     p_value: float
     median_rms: float | None
     clean_rms: float | None
+    hard_nats: float
     answers: int
+    tabled: int
 
     @property
     def names(self) -> list[str]:
-        """Tests that alarm; single answers count from two on, for a race or a near tie may make one."""
+        """Tests that alarm; single answers count from two on, for a race or a near tie may make one, and foreign ones
+        from half of all on: no noise makes them, but fewer are for the other tests."""
         found = {
             "mean": self.mean,
             "sparse": len(self.sparse) >= FEWEST_SINGLE,
             "hard": len(self.hard) >= FEWEST_SINGLE,
+            FOREIGN_TEST: self.answers >= FEWEST_ANSWERS and 2 * len(self.foreign) >= self.answers,
         }
         return [name for name, alarm in found.items() if alarm]
 
@@ -57,25 +67,38 @@ def run_tests(scored: Sequence[Scored], level: float = LEVEL) -> Alarms:
 
     scores = excess_scores(scored)
     later = [gap for each in scored if (gap := each.gap(clean=False)) is not None]
-    clean = [gap for each in scored if (gap := each.gap(clean=True)) is not None]
+    clean = usual_noise(scored)
     rms = math.sqrt(median(later)) if later else None
     p_value = t_greater([score for _, score in scores], RATIO)
     loud = rms is not None and rms > GATE
-    tie = max(HARD_NATS, 2 * max((each.preference(clean=True) for each in scored), default=0.0))
+    beyond = hard_limit(scored)
     return Alarms(
         mean=len(scores) >= FEWEST_ANSWERS and p_value <= level and loud,
         sparse=tuple(each for each, score in scores if score > SPARSE_SCORE and _loud(each)),
-        hard=tuple(each for each in scored if each.preference(clean=False) > tie),
+        foreign=tuple(each for each in scored if each.foreign),
+        hard=tuple(each for each in scored if each.preference(clean=False) > beyond),
         p_value=p_value,
         median_rms=rms,
-        clean_rms=math.sqrt(median(clean)) if clean else None,
+        clean_rms=None if clean is None else math.sqrt(clean),
+        hard_nats=beyond,
         answers=len(scored),
+        tabled=len(later),
     )
+
+
+def hard_limit(scored: Sequence[Scored]) -> float:
+    """Nats beyond which a single token is not this server's noise.
+
+    Faults in more than half of the answers raise it themselves; the mean finds them.
+    """
+    clean = max((max(each.reach(clean=True), each.preference(clean=True)) for each in scored), default=0.0)
+    usual = median(each.reach(clean=False) for each in scored) if scored else 0.0
+    return max(HARD_NATS, HARD_CLEAN * clean, HARD_USUAL * usual)
 
 
 def _loud(scored: Scored) -> bool:
     gap = scored.gap(clean=False)
-    return gap is not None and math.sqrt(gap) > 2 * GATE
+    return gap is not None and math.sqrt(gap) > LOUD
 
 
 def alarms_in_both_halves(scored: Sequence[Scored]) -> list[str]:

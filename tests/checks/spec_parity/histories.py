@@ -17,14 +17,18 @@ from workloads.spec_parity import ANSWER, CLEAN_POSITIONS, CONTENTS, RESCORED, S
 POSITIONS = (0, 1, 5, 9, 13, 20)
 LENGTH, PROMPT = 24, 96
 WORDS = tuple("abcdefghijklmnopqrstuvwxyz")
+TOP = 16
+STEP_RATE = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shot:
     """One answer to be. shift: nats between an answer's table and what prefill says, at the positions in `off`.
 
-    noise: nats everywhere. flip: prefill's own token at positions in `off` is another, by so many nats. prompt_slip:
-    tokens by which a rescored prompt is longer than it should be.
+    noise: nats everywhere. flip: prefill's own token at positions in `off` is another, by so many nats. step: a few
+    decoded positions after the first are off by so many nats, as where experts are chosen otherwise. strange: what is
+    decoded after the first token is of another text; mute: so is the token, and nothing else is told. bare: answers
+    tell their tokens alone. prompt_slip: tokens by which a rescored prompt is longer than it should be.
     """
 
     name: str
@@ -34,6 +38,10 @@ class Shot:
     shift: float = 0.0
     off: tuple[int, ...] = ()
     flip: float = 0.0
+    step: float = 0.0
+    strange: bool = False
+    mute: bool = False
+    bare: bool = False
     tables: bool = True
     prompt_slip: int = 0
     drafts: tuple[int, int, int] | None = (12, 12, 36)
@@ -60,8 +68,17 @@ def history(asked: Sequence[Shot], sampled: Sequence[Answer] = (), **more: Any) 
 
 
 def _answer(shot: Shot) -> Answer:
-    tables = tuple(_table(shot, position, shot.side, _shift(shot, position)) for position in range(LENGTH))
+    tables = tuple(_decoded(shot, position) for position in range(LENGTH))
     return _made(shot, ANSWER, f"{shot.name}/answer", PROMPT, LENGTH, tables, {})
+
+
+def _decoded(shot: Shot, position: int) -> TokenLogprob:
+    if position == 0 or not (shot.strange or shot.mute):
+        told = _table(shot, position, shot.side, _shift(shot, position))
+        return replace(told, logprob=None, top=()) if shot.bare else told
+    if shot.mute:
+        return TokenLogprob(token="none of them", logprob=None)
+    return _table(replace(shot, name=f"{shot.name}/another"), position, shot.side)
 
 
 def _rescored(shot: Shot, position: int) -> Answer:
@@ -96,17 +113,21 @@ def _made(
 
 
 def _shift(shot: Shot, position: int) -> float:
-    """Answers of another server carry the shift themselves."""
+    """Answers of another server carry the shift themselves; a step comes at a fifth of the positions, by chance."""
+    if shot.step and position > 0:
+        rng = np.random.default_rng(zlib.crc32(f"{shot.name}/{position}/step".encode()))
+        return shot.step if rng.random() < STEP_RATE else 0.0
     return shot.shift if shot.side != "decoded" and position in shot.off else 0.0
 
 
 def _table(shot: Shot, position: int, side: str, shift: float = 0.0) -> TokenLogprob:
     rng = np.random.default_rng(zlib.crc32(f"{shot.name}/{position}".encode()))
     base = -4.0 - np.sort(rng.uniform(0.0, 9.0, len(WORDS)))
+    words = [str(word) for word in rng.permutation(WORDS)]
     own = np.random.default_rng(zlib.crc32(f"{shot.name}/{position}/{side}".encode()))
     values = base + shot.noise * own.standard_normal(len(WORDS)) + shift * own.standard_normal(len(WORDS))
-    top = tuple((word, float(value)) for word, value in zip(WORDS, values, strict=True))
-    return TokenLogprob(token=top[0][0], logprob=top[0][1], top=top)
+    listed = sorted(zip(words, map(float, values), strict=True), key=lambda each: each[1], reverse=True)
+    return TokenLogprob(token=listed[0][0], logprob=listed[0][1], top=tuple(listed[:TOP]))
 
 
 def sampled(

@@ -11,6 +11,7 @@ import pytest
 from harness.checks.history import Answer, Capabilities, CheckHistory
 from harness.checks.spec_parity.drawing import draws
 from harness.checks.spec_parity.judge import judge
+from harness.checks.spec_parity.scores import Position, Scored
 from harness.checks.spec_parity.tests import sampling, surprise
 from harness.checks.verdict import Status
 from harness.records import TokenLogprob
@@ -56,14 +57,62 @@ def test_one_answer_far_off_is_forgiven() -> None:
     assert verdict.status is Status.PASS and verdict.details["single_answers_off"] == 1
 
 
-def test_tokens_that_prefill_would_not_choose_are_found() -> None:
-    verdict = judge(history(shots(change=lambda shot: replace(shot, flip=3.0, off=LATER))))
+def test_tokens_that_prefill_would_not_choose_are_found_though_few() -> None:
+    def two(shot: Shot) -> Shot:
+        return replace(shot, flip=3.0, off=LATER[:1]) if shot.name.endswith(("p3", "p4")) else shot
+
+    verdict = judge(history(shots(change=two)))
     assert verdict.status is Status.SUSPECT and "hard" in verdict.reason
+    assert verdict.details["rejected_beyond_nats"] == 2.0
+
+
+def test_tokens_that_prefill_would_not_choose_are_found_without_tables_beside_them() -> None:
+    verdict = judge(history(shots(change=lambda shot: replace(shot, flip=3.0, off=LATER, bare=True))))
+    assert verdict.status is Status.SUSPECT and "by token alone" in verdict.reason and "hard" in verdict.reason
 
 
 def test_near_ties_are_forgiven() -> None:
     verdict = judge(history(shots(change=lambda shot: replace(shot, flip=0.05, off=LATER))))
     assert "hard" not in verdict.reason and verdict.details["tokens_prefill_rejects"] == 0
+
+
+@pytest.mark.parametrize("step", [0.2, 0.4, 0.6])
+@pytest.mark.parametrize("round_of", ["a", "b", "c"])
+def test_a_healthy_server_of_noise_that_comes_in_steps_is_not_accused(step: float, round_of: str) -> None:
+    """As a bfloat16 hybrid of random weights: most positions the same, some far off, the first decoded one too."""
+    noisy = [replace(shot, step=step, noise=0.01, name=f"{round_of}/{shot.name}") for shot in shots(32)]
+    verdict = judge(history(noisy))
+    assert verdict.status is Status.PASS, verdict.reason
+
+
+def test_drafts_over_noise_that_comes_in_steps_are_still_found_wrong() -> None:
+    noisy = [replace(rolled_back_wrongly(shot), step=0.2, noise=0.01) for shot in shots(32)]
+    verdict = judge(history(noisy))
+    assert verdict.status is Status.SUSPECT and "mean" in verdict.reason
+
+
+@pytest.mark.parametrize("sign", ["strange", "mute"])
+def test_steps_that_are_wrong_from_their_first_row_on_are_found(sign: str) -> None:
+    def wrong(shot: Shot) -> Shot:
+        return replace(shot, strange=sign == "strange", mute=sign == "mute")
+
+    first = judge(history(shots(change=wrong)))
+    assert first.status is Status.SUSPECT and "foreign" in first.reason and first.follow_up is not None
+    both = [*shots(change=wrong), *shots(change=wrong, cell="spec-parity-r1")]
+    second = judge(history(both, rounds=2))
+    assert (second.status, second.violations) == (Status.FAIL, 16)
+    undrafted = [replace(shot, drafts=None) for shot in both]
+    assert judge(history(undrafted, rounds=2, speculation=False)).status is Status.FAIL, "that is no noise either"
+
+
+def test_an_answer_that_is_like_itself_everywhere_is_not_foreign() -> None:
+    """Noise as large as what parts the positions of a loop says nothing."""
+    looping = Scored(name="p", content="text", round_index=0, request_id="r", positions=(), stranger=0.2)
+    position = Position(request_id="q", position=5, clean=False, gap=0.25, preference=0.0, listed=True)
+    assert replace(looping, positions=(position,)).foreign
+    assert not replace(looping, positions=(position,), stranger=0.6).foreign
+    assert not replace(looping, positions=(position,), stranger=None).foreign
+    assert not replace(looping, positions=(replace(position, gap=0.05),), stranger=0.05).foreign, "not loud"
 
 
 def test_an_empty_history_is_undecided() -> None:
