@@ -1,13 +1,13 @@
 """What our client costs and how true its times are, against a mock server that logs when it sent each token.
 
-    python benchmarks/client_cost.py --mock mock_server.c --floor floor_client.c [--concurrency 1,32,256]
+    python -m benchmarks.client_cost [--concurrency 1,32,256] [--mock SOURCE] [--floor SOURCE]
 
-`--mock` and `--floor` are C sources (built into a temporary folder) or programs. The mock serves OpenAI chunks, paced
-or flat out, and answers /mock/config, /mock/reset and /mock/log; the floor is a minimal epoll client that reads the
-same streams in the same run. Prints JSON lines: per level the CPU microseconds per token while receiving and while
-decoding (all streams started at once, as the floor does), then the errors of TTFT and ITL in ms (p50, p99, starts
-spread over --spread seconds); last the tokens per second with the server flat out. Ratios of one run hold between
-machines; absolute figures do not, and a busy machine spoils both.
+`--mock` and `--floor` are C sources (built into a temporary folder) or programs, those of `peers` unless told. The mock
+serves OpenAI chunks, paced or flat out, and answers /mock/config, /mock/reset and /mock/log; the floor is a minimal
+epoll client that reads the same streams in the same run. Prints JSON lines: per level the CPU microseconds per token
+while receiving and while decoding (all streams started at once, as the floor does), then the errors of TTFT and ITL in
+ms (p50, p99, starts spread over --spread seconds); last the tokens per second with the server flat out. Ratios of one
+run hold between machines; absolute figures do not, and a busy machine spoils both.
 """
 
 from __future__ import annotations
@@ -187,10 +187,8 @@ def _quantiles_ms(values_ns: Any) -> list[float]:
     return [round(float(value) / NS_PER_MS, 3) for value in np.percentile(values_ns, [50, 99])]
 
 
-def floor_of(binary: Path | None, port: int, load: Load) -> dict[str, Any]:
-    """The C client's figures for the same load; empty without it. It starts all streams at once."""
-    if binary is None:
-        return {}
+def floor_of(binary: Path, port: int, load: Load) -> dict[str, Any]:
+    """The C client's figures for the same load. It starts all streams at once."""
     numbers = [str(number) for number in (load.concurrency, load.requests, TOKENS, PROMPT_WORDS)]
     output = subprocess.run(
         [str(binary), str(port), "/v1/completions", *numbers], check=True, capture_output=True, text=True
@@ -199,7 +197,7 @@ def floor_of(binary: Path | None, port: int, load: Load) -> dict[str, Any]:
     return {"floor_us_per_token": round(figures["us_per_tok"], 2), "floor_tokens_per_s": figures["tok_s"]}
 
 
-def cost(mock: Mock, floor: Path | None, load: Load) -> dict[str, Any]:
+def cost(mock: Mock, floor: Path, load: Load) -> dict[str, Any]:
     """CPU per token of one level with the server paced."""
     mock.prepare(PACED)
     floors = floor_of(floor, mock.port, load)
@@ -232,7 +230,7 @@ def truth(mock: Mock, load: Load) -> dict[str, Any]:
     }
 
 
-def flat_out(mock: Mock, floor: Path | None, load: Load) -> dict[str, Any]:
+def flat_out(mock: Mock, floor: Path, load: Load) -> dict[str, Any]:
     """Tokens per second with the server sending as fast as the sockets take it."""
     mock.prepare(FLAT)
     floors = floor_of(floor, mock.port, load)
@@ -254,8 +252,9 @@ def flat_out(mock: Mock, floor: Path | None, load: Load) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="CPU per token and timing error of our client")
-    parser.add_argument("--mock", type=Path, required=True, help="mock server: C source or program")
-    parser.add_argument("--floor", type=Path, help="minimal C client: source or program")
+    peers = Path(__file__).parent / "peers"
+    parser.add_argument("--mock", type=Path, default=peers / "mock_server.c", help="mock server: C source or program")
+    parser.add_argument("--floor", type=Path, default=peers / "floor_client.c", help="minimal C client: the same")
     parser.add_argument("--concurrency", default="1,32,256")
     parser.add_argument("--per-stream", type=int, default=2, help="requests per stream")
     parser.add_argument("--spread", type=float, default=2.5, help="seconds over which the starts are spread")
@@ -264,7 +263,7 @@ def main() -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65536), hard))
     with tempfile.TemporaryDirectory() as folder:
-        floor = program(options.floor, Path(folder)) if options.floor is not None else None
+        floor = program(options.floor, Path(folder))
         with running_mock(program(options.mock, Path(folder))) as mock:
             for level in levels:
                 at_once = Load(concurrency=level, requests=level * options.per_stream, spread_s=0.0)
