@@ -1,8 +1,8 @@
 """What has to be asked to know whether drafting changes answers: greedy answers, then the same tokens one prefill each.
 
 A continuation of one token is never drafted: asking for the token after `prompt + answer[:j]` gives what prefill alone
-says of position j. Labels: `kind` ("answer", "rescored", "sampled"), `content`, `position` of a rescored token, `clean`
-for positions that no rollback can have touched.
+says of position j. Labels: `kind` ("answer", "opening", "rescored", "sampled"), `content`, `position` of a rescored
+token, `clean` for positions that no rollback can have touched. Openings are answers of two tokens: clean ones alone.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from workloads.text import seeded
 from workloads.waves import Wave, Waves
 
 NAME = "spec-parity"
-VERSION = 2
-ANSWER, RESCORED, SAMPLED = "answer", "rescored", "sampled"
+VERSION = 3
+ANSWER, OPENING, RESCORED, SAMPLED = "answer", "opening", "rescored", "sampled"
 # From much rollback to little: ids drawn at random, ordinary text, and a stretch that repeats itself.
 CONTENTS = ("random", "text", "repeating")
 SHORTEST_TOKENS, LONGEST_TOKENS = 96, 127
@@ -33,8 +33,9 @@ FEWEST_TOKENS = 8
 class SpecParityOptions:
     """Sizes of a plan.
 
-    name: what prompts of this round are called. prompts: of all contents together. rescored: positions of each answer,
-    if they are to be asked for (rescore). sampled: answers at temperature 1; singles: more of one token, which are
+    name: what prompts of this round are called. prompts: of all contents together. openings: more answers, of two
+    tokens, to learn the noise of decoding from. rescored: positions of each answer, if they are to be asked for
+    (rescore). sampled: answers at temperature 1; singles: more of one token, which are
     never drafted. uncut: fields that switch a server's own cuts of the distribution off. width: requests at once.
     salt / bypass: rescoring can be kept from the cache, so that it does not read what drafting left there. fields:
     log-probabilities.
@@ -42,6 +43,7 @@ class SpecParityOptions:
 
     name: str = "r0"
     prompts: int = 32
+    openings: int = 0
     output_tokens: int = 48
     rescored: int = 10
     rescore: bool = True
@@ -73,6 +75,7 @@ def spec_parity(material: Material, options: SpecParityOptions) -> Waves:
             "name": options.name,
             "contents": list(CONTENTS),
             "prompts": options.prompts,
+            "openings": options.openings,
             "output_tokens": options.output_tokens,
             "rescored": options.rescored if options.rescore else 0,
             "sampled": options.sampled,
@@ -87,23 +90,24 @@ def spec_parity(material: Material, options: SpecParityOptions) -> Waves:
 
 
 def _answers(material: Material, options: SpecParityOptions) -> Iterator[Wave]:
-    asks = [_answer(material, options, index) for index in range(options.prompts)]
+    asks = [_answer(material, options, index) for index in range(options.prompts + options.openings)]
     yield from _waves(asks, options.width)
 
 
 def _answer(material: Material, options: SpecParityOptions, index: int) -> Ask:
     content = CONTENTS[index % len(CONTENTS)]
     name = f"{options.name}/{content}{index}"
-    tokens = _length(index)
+    tokens, is_opening = _length(index), index >= options.prompts
+    kind = OPENING if is_opening else ANSWER
     return Ask(
-        key=f"{name}/{ANSWER}",
+        key=f"{name}/{kind}",
         prompt=TokenPrompt(token_ids=_ids(material, name, content, tokens)),
-        max_tokens=options.output_tokens,
+        max_tokens=len(CLEAN_POSITIONS) if is_opening else options.output_tokens,
         session=name,
-        arm=ANSWER,
+        arm=kind,
         expected_prompt_tokens=tokens,
         parameters={**options.fields, "return_token_ids": True},
-        labels={"kind": ANSWER, "content": content},
+        labels={"kind": kind, "content": content},
     )
 
 
@@ -127,10 +131,11 @@ def _ids(material: Material, name: str, content: str, tokens: int) -> tuple[int,
 def _rescored(material: Material, options: SpecParityOptions, past: Past) -> Iterator[Wave]:
     """The token after the start of each answer, at chosen positions; nothing where no ids came."""
     asks: list[Ask] = []
-    for answer in [ask for ask in past.asks if ask.arm == ANSWER and options.rescore]:
+    for answer in [ask for ask in past.asks if ask.arm in (ANSWER, OPENING) and options.rescore]:
         seen = past.seen.get(answer.key)
         ids = seen.token_ids if seen is not None else None
-        if ids is None or len(ids) < FEWEST_TOKENS or not isinstance(answer.prompt, TokenPrompt):
+        fewest = FEWEST_TOKENS if answer.arm == ANSWER else len(CLEAN_POSITIONS)
+        if ids is None or len(ids) < fewest or not isinstance(answer.prompt, TokenPrompt):
             continue
         rng = seeded(material.seed, NAME, answer.key, "positions")
         for position in _positions(rng, len(ids), options.rescored):
@@ -139,7 +144,9 @@ def _rescored(material: Material, options: SpecParityOptions, past: Past) -> Ite
 
 
 def _positions(rng: random.Random, length: int, count: int) -> Sequence[int]:
-    """The clean positions, the last two, where steps are cut short, and others in between."""
+    """The clean positions, the last two, where steps are cut short, and others in between; of an opening the last."""
+    if length <= len(CLEAN_POSITIONS):
+        return [length - 1]
     fixed = [*CLEAN_POSITIONS, length - 2, length - 1]
     others = [position for position in range(length) if position not in fixed]
     return sorted({*fixed, *rng.sample(others, min(len(others), max(0, count - len(fixed))))})

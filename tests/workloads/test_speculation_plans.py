@@ -12,7 +12,7 @@ from workloads.heartbeat import AFTER, BEFORE, LOAD, HeartbeatOptions, heartbeat
 from workloads.material import Material
 from workloads.mtp import FOUND, STOPPED, WATCHED, MtpOptions, mtp
 from workloads.plan import Ask, Done, Generator, Observation, Step, TextPrompt, TokenPrompt, Wait
-from workloads.spec_parity import ANSWER, RESCORED, SpecParityOptions, spec_parity
+from workloads.spec_parity import ANSWER, OPENING, RESCORED, SpecParityOptions, spec_parity
 from workloads.stream import StreamOptions, stream
 from workloads.text import approximate_count
 
@@ -61,6 +61,14 @@ def test_rescored_prompts_are_the_prompt_and_the_start_of_its_answer() -> None:
         assert isinstance(position, int) and ask.max_tokens == 1
         assert prompt.token_ids == (*first.token_ids, *range(1000, 1000 + position))
     assert len({str(ask.parameters["cache_salt"]) for ask in again}) == len(again)
+
+
+def test_openings_are_answers_of_two_tokens_of_which_the_second_is_rescored() -> None:
+    asks = asks_of(spec_parity(MATERIAL, SpecParityOptions(prompts=3, openings=6, sampled=1)))
+    openings = {ask.session: ask for ask in asks if ask.labels["kind"] == OPENING}
+    assert len(openings) == 6 and {ask.max_tokens for ask in openings.values()} == {2}
+    again = [ask for ask in asks if ask.labels["kind"] == RESCORED and ask.session in openings]
+    assert [(ask.labels["position"], ask.labels["clean"]) for ask in again] == [(1, True)] * 6
 
 
 def test_nothing_is_rescored_without_ids_or_elsewhere() -> None:

@@ -14,6 +14,8 @@ from workloads.spec_parity import NAME, VERSION, SpecParityOptions, spec_parity
 WIDTH = 4
 # One-token answers at temperature 1, which are never drafted, for each prompt of a round that has to tell why.
 SINGLES_PER_PROMPT = 24
+# Answers of two tokens for each prompt of a round that has to tell drafting from noise.
+OPENINGS_PER_PROMPT = 4
 # What keeps a server's own defaults from cutting the distribution at temperature 1. vLLM names tokens by their text, so
 # that those written alike become one in its tables: there they are asked for by id.
 UNCUT_OF_ENGINE: dict[str | None, dict[str, Json]] = {
@@ -33,6 +35,7 @@ def plan(request: PlanRequest) -> Generator[Any]:
         SpecParityOptions(
             name=f"r{request.round_index}",
             prompts=prompts,
+            openings=OPENINGS_PER_PROMPT * prompts if _asks_noise(request) else 0,
             rescore=not request.elsewhere,
             sampled=2 * prompts,
             singles=SINGLES_PER_PROMPT * prompts if _asks_why(request) else 0,
@@ -43,6 +46,12 @@ def plan(request: PlanRequest) -> Generator[Any]:
             fields=request.logprob_fields,
         ),
     )
+
+
+def _asks_noise(request: PlanRequest) -> bool:
+    """Whether rescored answers alarmed."""
+    tests = () if request.follow_up is None else request.follow_up.stratum.get("tests")
+    return isinstance(tests, Sequence) and SAMPLING not in tests and not request.elsewhere
 
 
 def _asks_why(request: PlanRequest) -> bool:

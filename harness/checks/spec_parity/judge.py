@@ -81,11 +81,13 @@ def _drafted(found: _Findings) -> bool:
 
 def _find(history: CheckHistory) -> _Findings:
     joined = rescoring(history)
+    first = [each for each in joined.scored if each.round_index == 0]
+    fresh = [each for each in joined.scored if each.round_index > 0]
     return _Findings(
         history=history,
         rescoring=joined,
-        first=run_tests([each for each in joined.scored if each.round_index == 0]),
-        fresh=run_tests([each for each in joined.scored if each.round_index > 0], CONFIRMING_LEVEL),
+        first=run_tests(first, openings=joined.openings),
+        fresh=run_tests(fresh, CONFIRMING_LEVEL, openings=joined.openings),
         sampling=sampling(history.answers, history.other),
         drafts=_drafts(history),
         between=between_servers(history),
@@ -253,7 +255,7 @@ def _verdict(
         examined=len(scored),
         violations=len({each.name for each in (*found.first.hard, *found.first.sparse, *found.first.foreign)}),
         evidence=tuple(evidence),
-        null_size=sum(each.gap(clean=True) is not None for each in scored),
+        null_size=sum(each.noise() is not None for each in (*scored, *found.rescoring.openings)),
         smallest_effect={} if clean is None else {"median of later positions": max(GATE, 1.5 * clean)},
         follow_up=follow_up,
         details=_details(found),

@@ -15,7 +15,7 @@ from harness.checks.history import Answer, CheckHistory
 from harness.records import Outcome, TokenLogprob
 from harness.stats.gaps import comparable_positions, squared_gap
 from workloads.plan import Json
-from workloads.spec_parity import ANSWER, CLEAN_POSITIONS, RESCORED
+from workloads.spec_parity import ANSWER, CLEAN_POSITIONS, OPENING, RESCORED
 
 # Nats added to both sides of a ratio, so that noise on noise is no finding; scores are kept within bounds.
 FLOOR = 0.02
@@ -104,10 +104,12 @@ class Scored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rescoring:
-    """scored: answers with at least one position of either kind. misaligned: tokens whose prompt was not as long as
-    the answer up to there: the server reads ids otherwise than it writes them."""
+    """scored: answers with at least one position of either kind. openings: answers of clean positions alone.
+    misaligned: tokens whose prompt was not as long as the answer up to there: the server reads ids otherwise than it
+    writes them."""
 
     scored: tuple[Scored, ...]
+    openings: tuple[Scored, ...]
     misaligned: int
 
 
@@ -126,7 +128,16 @@ def rescoring(history: CheckHistory) -> Rescoring:
         if {each.clean for each in scored.positions} == {True, False}:
             found.append(scored)
     rescored = sum(len(by_name.get(_name(answer), [])) for answer in asked)
-    return Rescoring(scored=tuple(found), misaligned=rescored - sum(len(again) for again in aligned))
+    openings = [
+        _scored(answer, [each for each in by_name.get(_name(answer), []) if _aligned(answer, each)])
+        for answer in answers
+        if answer.record.invoke.labels.get("kind") == OPENING
+    ]
+    return Rescoring(
+        scored=tuple(found),
+        openings=tuple(openings),
+        misaligned=rescored - sum(len(again) for again in aligned),
+    )
 
 
 def _name(answer: Answer) -> str:
@@ -247,9 +258,9 @@ def usual_noise(scored: Sequence[Scored]) -> float | None:
     return (sum(known) + SEEN_MORE * max(known)) / len(known) if known else None
 
 
-def excess_scores(scored: Sequence[Scored]) -> list[tuple[Scored, float]]:
+def excess_scores(scored: Sequence[Scored], openings: Sequence[Scored] = ()) -> list[tuple[Scored, float]]:
     """S = ln[(E + f²) / (N + f²)] of each answer: E over its later positions, N its own clean noise or the usual."""
-    usual = usual_noise(scored)
+    usual = usual_noise([*scored, *openings])
     if usual is None:
         return []
     return [

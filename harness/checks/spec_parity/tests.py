@@ -61,17 +61,17 @@ class Alarms:
         return [name for name, alarm in found.items() if alarm]
 
 
-def run_tests(scored: Sequence[Scored], level: float = LEVEL) -> Alarms:
-    """All tests of some answers."""
+def run_tests(scored: Sequence[Scored], level: float = LEVEL, openings: Sequence[Scored] = ()) -> Alarms:
+    """All tests of some answers; openings tell more of the noise."""
     from harness.stats.tests import t_greater
 
-    scores = excess_scores(scored)
+    scores = excess_scores(scored, openings)
     later = [gap for each in scored if (gap := each.gap(clean=False)) is not None]
-    clean = usual_noise(scored)
+    clean = usual_noise([*scored, *openings])
     rms = math.sqrt(median(later)) if later else None
     p_value = t_greater([score for _, score in scores], RATIO)
     loud = rms is not None and rms > GATE
-    beyond = hard_limit(scored)
+    beyond = hard_limit(scored, openings)
     return Alarms(
         mean=len(scores) >= FEWEST_ANSWERS and p_value <= level and loud,
         sparse=tuple(each for each, score in scores if score > SPARSE_SCORE and _loud(each)),
@@ -86,12 +86,13 @@ def run_tests(scored: Sequence[Scored], level: float = LEVEL) -> Alarms:
     )
 
 
-def hard_limit(scored: Sequence[Scored]) -> float:
+def hard_limit(scored: Sequence[Scored], openings: Sequence[Scored] = ()) -> float:
     """Nats beyond which a single token is not this server's noise.
 
     Faults in more than half of the answers raise it themselves; the mean finds them.
     """
-    clean = max((max(each.reach(clean=True), each.preference(clean=True)) for each in scored), default=0.0)
+    known = (*scored, *openings)
+    clean = max((max(each.reach(clean=True), each.preference(clean=True)) for each in known), default=0.0)
     usual = median(each.reach(clean=False) for each in scored) if scored else 0.0
     return max(HARD_NATS, HARD_CLEAN * clean, HARD_USUAL * usual)
 

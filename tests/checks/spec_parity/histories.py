@@ -12,7 +12,7 @@ import numpy as np
 from harness.checks.history import Answer, Capabilities, CheckHistory
 from harness.records import Complete, Invoke, Outcome, Record, TokenLogprob, Usage
 from workloads.plan import Json, Phase
-from workloads.spec_parity import ANSWER, CLEAN_POSITIONS, CONTENTS, RESCORED, SAMPLED
+from workloads.spec_parity import ANSWER, CLEAN_POSITIONS, CONTENTS, OPENING, RESCORED, SAMPLED
 
 POSITIONS = (0, 1, 5, 9, 13, 20)
 LENGTH, PROMPT = 24, 96
@@ -65,6 +65,16 @@ def history(asked: Sequence[Shot], sampled: Sequence[Answer] = (), **more: Any) 
     capabilities = Capabilities(engine="vllm", token_id_prompts=True, speculation=more.pop("speculation", True))
     answers = [answer for shot in asked for answer in (_answer(shot), *(_rescored(shot, at) for at in POSITIONS))]
     return CheckHistory(answers=(*answers, *sampled), capabilities=capabilities, **more)
+
+
+def openings(asked: Sequence[Shot]) -> list[Answer]:
+    """Answers of two tokens, the second one rescored."""
+    return [answer for shot in asked for answer in (_opening(shot), _rescored(shot, 1))]
+
+
+def _opening(shot: Shot) -> Answer:
+    tables = tuple(_decoded(shot, position) for position in CLEAN_POSITIONS)
+    return _made(shot, OPENING, f"{shot.name}/opening", PROMPT, len(CLEAN_POSITIONS), tables, {})
 
 
 def _answer(shot: Shot) -> Answer:

@@ -15,7 +15,7 @@ from harness.checks.spec_parity.scores import Position, Scored
 from harness.checks.spec_parity.tests import sampling, surprise
 from harness.checks.verdict import Status
 from harness.records import TokenLogprob
-from tests.checks.spec_parity.histories import LATER, Shot, history, rolled_back_wrongly, sampled, shots
+from tests.checks.spec_parity.histories import LATER, Shot, history, openings, rolled_back_wrongly, sampled, shots
 
 
 def test_the_same_tokens_pass() -> None:
@@ -89,6 +89,20 @@ def test_drafts_over_noise_that_comes_in_steps_are_still_found_wrong() -> None:
     noisy = [replace(rolled_back_wrongly(shot), step=0.2, noise=0.01) for shot in shots(32)]
     verdict = judge(history(noisy))
     assert verdict.status is Status.SUSPECT and "mean" in verdict.reason
+
+
+def test_an_alarm_that_more_clean_positions_explain_is_withdrawn() -> None:
+    """By bad luck no clean position of the answers shows the noise that their later ones do."""
+
+    def wrong(shot: Shot) -> Shot:
+        return rolled_back_wrongly(shot) if shot.name.endswith(("p3", "p4")) else shot
+
+    both = [*shots(change=wrong), *shots(change=wrong, cell="spec-parity-r1")]
+    more = [replace(shot, name=f"more/{shot.name}") for shot in shots(64, cell="spec-parity-r1")]
+    steady, noisy = openings(more), openings([replace(shot, step=1.0) for shot in more])
+    assert judge(history(both, steady, rounds=2)).status is Status.FAIL
+    verdict = judge(history(both, noisy, rounds=2))
+    assert verdict.status is Status.PASS and verdict.null_size == 96, verdict.reason
 
 
 @pytest.mark.parametrize("sign", ["strange", "mute"])
