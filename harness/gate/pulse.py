@@ -29,10 +29,10 @@ def judge_pulse(history: CheckHistory) -> Verdict:
         status, reason = Status.INCONCLUSIVE, "no battery was asked after a phase"
     elif first is not None and _stays(wrong):
         status = Status.FAIL
-        reason = f"answers went wrong {first}: {_in_words(wrong[0])}"
+        reason = f"answers went wrong {first}, {_in_words(wrong[0])}"
     elif first is not None:
         status = Status.SUSPECT
-        reason = f"one probe was wrong once, {first}: {_in_words(wrong[0])}"
+        reason = f"one probe was wrong once, {first}, {_in_words(wrong[0])}"
     elif not compared:
         status, reason = Status.INCONCLUSIVE, "no probe could be compared with its answer before the first phase"
     elif noise is not None and noise > LARGEST_NOISE:

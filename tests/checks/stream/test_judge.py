@@ -101,6 +101,16 @@ def test_texts_that_follow_the_form_fail_when_there_are_many() -> None:
     assert verdict.status is Status.FAIL and "6 of 6 prompts" in verdict.reason
 
 
+@pytest.mark.parametrize(("rest", "status"), [("\ufffdin", Status.PASS), ("\ufffd and more", Status.FAIL)])
+def test_what_a_stream_holds_back_of_a_broken_character_is_let_go(rest: str, status: Status) -> None:
+    answers = [
+        each
+        for index in range(6)
+        for each in prompt(f"p{index}", streamed={"text": "said"}, whole={"text": f"said{rest}"})
+    ]
+    assert judge(history(answers)).status is status
+
+
 def test_one_text_that_follows_the_form_asks_for_fresh_prompts() -> None:
     verdict = judge(history([*prompts(), *prompt("p9", streamed={"text": "another one"})]))
     assert verdict.status is Status.SUSPECT and verdict.follow_up is not None
