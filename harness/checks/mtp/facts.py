@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.checks.history import Answer, CheckHistory
 from harness.records import CounterSample, Outcome
@@ -13,6 +13,8 @@ from harness.stats.drafts import Drafts, counted_drafts, drafts_of
 # Tokens per event beyond this are several steps put together, whatever the number of drafts.
 MOST_TOKENS_PER_STEP = 9.0
 FEWEST_EVENTS = 3
+# Engines whose pages of counters count drafts whenever they draft.
+DRAFTS_ARE_COUNTED = frozenset({"vllm", "llama.cpp"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +62,17 @@ def rows_of(history: CheckHistory) -> list[Row]:
     """Every request that was answered, with what the counters say of it."""
     answered = [answer for answer in history.answers if answer.record.complete.outcome is Outcome.OK]
     samples = sorted(history.counters, key=lambda sample: sample.at_ns)
-    times = [sample.at_ns for sample in samples]
-    return [_row(answer, _window(answer, samples, times)) for answer in answered]
+    times, undrafted = [sample.at_ns for sample in samples], _counts_no_drafts(history)
+    rows = [_row(answer, _window(answer, samples, times)) for answer in answered]
+    return [replace(row, events=None) for row in rows] if undrafted else rows
+
+
+def _counts_no_drafts(history: CheckHistory) -> bool:
+    """Whether the server would count drafts and has no counter of them: events of several tokens are then no drafts,
+    but characters whose bytes came one by one."""
+    counted = [sample.values for sample in history.counters if "generation_tokens" in sample.values]
+    engine = history.capabilities.engine
+    return engine in DRAFTS_ARE_COUNTED and bool(counted) and not any("spec_drafts" in values for values in counted)
 
 
 def _row(answer: Answer, window: tuple[CounterSample, CounterSample] | None) -> Row:

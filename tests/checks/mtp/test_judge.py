@@ -52,6 +52,19 @@ def test_stream_events_are_the_last_resort() -> None:
     assert verdict.reason.split("(")[0] == both.reason.split("(")[0]
 
 
+def test_events_of_a_server_that_would_count_drafts_and_counts_none_are_no_drafts() -> None:
+    """Of a real vLLM without drafts: the bytes of a character come in one event."""
+    asked = shots(change=lambda shot: replace(shot, events=(1, 1, 2, 1, 1, 3, 1)))
+    seen = history(asked, fields=False, speculation=False)
+    without = tuple(
+        replace(each, values={name: value for name, value in each.values.items() if not name.startswith("spec_")})
+        for each in seen.counters
+    )
+    assert judge(replace(seen, counters=without)).status is Status.NOT_APPLICABLE
+    elsewhere = Capabilities(engine=None, speculation=False)
+    assert judge(replace(seen, counters=without, capabilities=elsewhere)).details["source"] == "stream events"
+
+
 @pytest.mark.parametrize("events", [(1,) * 30, (1, 25, 25), None])
 def test_events_of_one_token_or_of_many_steps_leave_it_unknown(events: tuple[int, ...] | None) -> None:
     asked = shots(change=lambda shot: replace(shot, events=events))
