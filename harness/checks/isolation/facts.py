@@ -89,11 +89,24 @@ def _row(answer: Answer) -> Row:
         cycle=f"{invoke.cell}/{_whole(invoke.labels.get('cycle'))}",
         size=_whole(invoke.labels.get("size")),
         text=done.text if done.text is not None else "",
-        logprobs=answer.logprobs if answer.logprobs is not None else (),
+        logprobs=_whole_entries(answer),
         key=_word(invoke.labels.get("key")),
         codeword=_word(invoke.labels.get("codeword")),
         broken=found.value if found is not None and found in CERTAIN else None,
     )
+
+
+def _whole_entries(answer: Answer) -> tuple[TokenLogprob, ...]:
+    """Its log-probabilities, without the last one where entries are missing before it.
+
+    llama.cpp merges tokens until they are characters, and beside drafts lists the first token and the last alone: what
+    comes last then stands at another place in an answer with another limit of tokens.
+    """
+    found = answer.logprobs if answer.logprobs is not None else ()
+    usage = answer.record.complete.usage
+    tokens = usage.completion_tokens if usage is not None else None
+    merged = tokens is not None and len(found) < tokens - 1
+    return found[:-1] if merged and len(found) > 1 else found
 
 
 def _whole(value: Json) -> int:

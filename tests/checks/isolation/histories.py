@@ -14,18 +14,23 @@ MODEL_VIEW = (-0.1, -3.0, -4.0, -5.0, -6.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """One answer. shift: nats by which every log-probability is off. text: None for the own codeword."""
+    """One answer. shift: nats by which every log-probability is off; last_shift: those of the last one more.
+
+    text: None for the own codeword.
+    """
 
     session: int
     arm: str
     text: str | None = None
     shift: float = 0.0
+    last_shift: float = 0.0
     size: int = 1
     logprobs: bool = True
     nan: bool = False
     null: bool = False
     salt: str | None = None
     cached: int | None = None
+    tokens: int | None = None
     round_index: int = 0
 
 
@@ -39,7 +44,8 @@ def logprobs_of(said: Said, text: str) -> tuple[TokenLogprob, ...]:
         return (TokenLogprob(token=text, logprob=None),)
     found = []
     for token in (text, "."):
-        view = [value + (said.shift if rank % 2 else -said.shift) for rank, value in enumerate(MODEL_VIEW)]
+        shift = said.shift + (said.last_shift if token == "." else 0.0)
+        view = [value + (shift if rank % 2 else -shift) for rank, value in enumerate(MODEL_VIEW)]
         top = [(token if rank == 0 else f"{token}~{rank}", value) for rank, value in enumerate(view)]
         found.append(TokenLogprob(token=token, logprob=float("nan") if said.nan else top[0][1], top=tuple(top)))
     return tuple(found)
@@ -56,7 +62,11 @@ def answer(number: int, said: Said) -> Answer:
         phase=Phase.MEASURE, session=session, arm=said.arm, labels=labels,
         parameters={} if said.salt is None else {"cache_salt": said.salt},
     )  # fmt: skip
-    usage = None if said.cached is None else Usage(prompt_tokens=100, cached_tokens=said.cached)
+    usage = (
+        None
+        if said.cached is None and said.tokens is None
+        else Usage(prompt_tokens=100, cached_tokens=said.cached, completion_tokens=said.tokens)
+    )
     complete = Complete(request_id=invoke.request_id, outcome=Outcome.OK, text=f" {text}.", usage=usage)
     record = Record(invoke=invoke, complete=complete)
     return Answer(record=record, logprobs=logprobs_of(said, f" {text}") if said.logprobs else None)

@@ -141,3 +141,9 @@ def test_nothing_can_be_cached_under_a_new_salt(cached: int | None, salt: bool |
 
 def test_what_is_cached_without_a_salt_may_be() -> None:
     assert judge(history(changed(sound(), 1, cached=64), salt=True)).status is Status.PASS
+
+
+@pytest.mark.parametrize(("tokens", "status"), [(2, Status.FAIL), (3, Status.FAIL), (24, Status.PASS)])
+def test_a_last_entry_with_others_missing_before_it_is_left_out(tokens: int, status: Status) -> None:
+    apart = [replace(each, tokens=tokens, last_shift=2.0) for each in sound()[-8:]]
+    assert judge(history([*sound()[:-8], *apart])).status is status
