@@ -23,11 +23,13 @@ HEALTHY_SIZE = "healthy"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
     """checks: those that should see a fault. engine: what it needs beside BASE to happen at all. route: as
-    --endpoint-type, where it happens on one route alone."""
+    --endpoint-type, where it happens on one route alone. baseline: it shows against a run of one's own before it, as a
+    deployment that has become worse does."""
 
     checks: tuple[str, ...]
     engine: tuple[str, ...] = ()
     route: str = "auto"
+    baseline: bool = False
 
 
 # By code, or by code:mode where a mode needs something else than the others.
@@ -60,8 +62,8 @@ WATCHES: dict[str, Watch] = {
     "K21": Watch(checks=("spec-parity",), engine=DRAFTS),
     "K22": Watch(checks=("spec-parity",), engine=DRAFTS),
     "K23": Watch(checks=("isolation",), engine=(*DRAFTS, *ROOMY, "--policy", "fork")),
-    "K24": Watch(checks=("mtp",), engine=DRAFTS),
-    "K24:tier": Watch(checks=("mtp",), engine=(*DRAFTS, *HOST)),
+    "K24": Watch(checks=("mtp",), engine=DRAFTS, baseline=True),
+    "K24:tier": Watch(checks=("mtp",), engine=(*DRAFTS, *HOST), baseline=True),
     "K25": Watch(checks=("spec-parity",), engine=DRAFTS),
     "K25:exact": Watch(checks=("mtp",), engine=DRAFTS),
     "K26": Watch(checks=("mtp",), engine=DRAFTS),
@@ -93,7 +95,10 @@ CONTROL = "K07:cast"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planted:
-    """One server to be asked: a fault in a mode, or a healthy variant, whose code is ""."""
+    """One server to be asked: a fault in a mode, or a healthy variant, whose code is "".
+
+    baseline: arguments of the healthy engine that is asked first, None where no baseline is needed.
+    """
 
     code: str
     mode: str
@@ -101,6 +106,7 @@ class Planted:
     checks: tuple[str, ...]
     engine: tuple[str, ...]
     route: str = "auto"
+    baseline: tuple[str, ...] | None = None
 
 
 HEALTHY: dict[str, tuple[str, ...]] = {
@@ -143,6 +149,7 @@ def planted(name: str, *, full: bool) -> Planted:
         checks=tuple(CHECKS) if full else watch.checks,
         engine=(*BASE, *watch.engine, "--fault", f"{code}:mode={mode}"),
         route=watch.route,
+        baseline=(*BASE, *watch.engine) if watch.baseline else None,
     )
 
 

@@ -14,6 +14,7 @@ import orjson
 
 from harness.checks.judgement import Judgement
 from harness.checks.matrix import Matrix, Seen, Trial
+from harness.checks.registry import CHECKS
 from harness.cli.check_options import CheckOptions
 from harness.cli.check_run import CLOCK, CheckRequest, carry_out
 from harness.cli.disk import disk_trouble_is_a_message
@@ -119,13 +120,35 @@ def _word(seen: Seen) -> str:
 
 async def _asked(task: Task) -> Trial:
     planted = task.planted
+    earlier = None
+    if planted.baseline is not None:
+        repeating = tuple(name for name in planted.checks if CHECKS[name].repeats_baseline)
+        before, _ = await _carried_out(task, repeating, planted.baseline, None)
+        earlier = str(before.path.resolve())
+    answered, judgements = await _carried_out(task, planted.checks, planted.engine, earlier)
+    return Trial(
+        code=planted.code,
+        mode=planted.mode,
+        size=planted.size,
+        engine=planted.engine,
+        seen=tuple(_seen(answered, judgement) for judgement in judgements),
+        run=str(answered.path.relative_to(task.folder)),
+    )
+
+
+async def _carried_out(
+    task: Task, checks: tuple[str, ...], engine: tuple[str, ...], baseline: str | None
+) -> tuple[RunFolder, tuple[Judgement, ...]]:
+    """Checks, asked of an engine of their own."""
+    planted = task.planted
     asked = CheckRequest(
         options=CheckOptions(
-            checks=planted.checks,
+            checks=checks,
             endpoint_type=planted.route,
             budget=task.budget,
             exclusive_server=True,
             require=REPORTED if planted.code else (),
+            baseline=baseline,
             seed=task.seed,
         ),
         base_url=None,
@@ -135,20 +158,12 @@ async def _asked(task: Task) -> Trial:
         report_dir=task.folder,
         dry_run=False,
         as_json=False,
-        argv=("check", *planted.checks),
+        argv=("check", *checks),
         environment={},
     )
-    with embedded_engine(planted.engine) as url:
+    with embedded_engine(engine) as url:
         choice = EndpointChoice(base=normalise_base_url(url), chosen_by=EMBEDDED)
-        answered, judgements = await carry_out(asked, choice, Access(), silent=True)
-    return Trial(
-        code=planted.code,
-        mode=planted.mode,
-        size=planted.size,
-        engine=planted.engine,
-        seen=tuple(_seen(answered, judgement) for judgement in judgements),
-        run=str(answered.path.relative_to(task.folder)),
-    )
+        return await carry_out(asked, choice, Access(), silent=True)
 
 
 def _seen(run: RunFolder, judgement: Judgement) -> Seen:

@@ -48,6 +48,12 @@ def test_full_asks_every_check() -> None:
     assert all(each.checks == tuple(CHECKS) for each in variants(tuple(HEALTHY)))
 
 
+def test_a_baseline_is_the_same_engine_without_the_fault() -> None:
+    (with_one,) = {each.code for each in (planted(name, full=False) for name in modes()) if each.baseline is not None}
+    assert with_one == "K24"
+    assert planted("K24:tier", full=False).baseline == planted("K24:tier", full=True).engine[:-2]
+
+
 def test_faults_are_chosen_by_code_or_by_mode() -> None:
     assert chosen(["K05:write"]) == ("K05:write",)
     assert chosen(["K12", "K05"]) == ("K05:zero", "K05:stale", "K05:write", "K12:modulo")
@@ -79,7 +85,7 @@ def test_a_dry_run_names_every_trial() -> None:
         (Matrix(healthy=(trial("", "healthy", None),)), Exit.UNSOUND),
     ],
 )
-def testexit_code_ofs(matrix: Matrix, code: Exit) -> None:
+def test_the_exit_code_follows_from_the_matrix(matrix: Matrix, code: Exit) -> None:
     assert exit_code_of(matrix) is code
 
 
