@@ -22,6 +22,8 @@ from harness.checks.verdict import Evidence, FollowUp, Status, Verdict
 NAME = "eviction"
 LARGEST_BLIND_SPOT = 0.35
 """Nats: a run that could have missed more than this does not pass."""
+LOUDEST = 2 * LARGEST_BLIND_SPOT
+"""Nats: where one comparison is blind below more than this, something moves answers that no noise explains."""
 _SHOWN = 5
 
 
@@ -143,6 +145,11 @@ def _conclusion(
     worst = passing_effect(_but(decision.smallest_effects, PARTIAL))
     if worst > LARGEST_BLIND_SPOT:
         reason = f"too noisy or too few prompts: blind below {worst:.2f} nats, {LARGEST_BLIND_SPOT} are allowed"
+        return Status.INCONCLUSIVE, reason, None
+    loudest = max(decision.smallest_effects, key=decision.smallest_effects.__getitem__)
+    if decision.smallest_effects[loudest] > LOUDEST:
+        nats = decision.smallest_effects[loudest]
+        reason = f"too noisy: {loudest} is blind below {nats:.2f} nats: what it is held against is not to be relied on"
         return Status.INCONCLUSIVE, reason, None
     alone = blind_alone(decision.smallest_effects)
     same = [nats for name, nats in _but(decision.smallest_effects, PARTIAL).items() if "/cold" not in name]

@@ -364,3 +364,12 @@ def test_a_partial_return_that_lost_everything_is_a_cold_one() -> None:
     assert verdict.status is Status.PASS and verdict.details["returned_partial"] == 0
     wrong = judge(history(change=shifted(("partial",), 0.2), fresh=64, shots=(*HEALTHY, gone)))
     assert wrong.status is Status.FAIL and "partial/virgin" in wrong.reason
+
+
+def test_one_comparison_that_cannot_be_relied_on_leaves_no_pass() -> None:
+    def wild(index: int, shot: Shot) -> Shot:
+        return replace(shot, shift=1.5, seed=f"{shot.arm}{shot.number}") if shot.arm == "cotraffic-cold" else shot
+
+    shots = (STEPPED, *(shot for shot in HEALTHY if shot.arm != "cotraffic-hit"))
+    verdict = judge(history(change=wild, shots=shots, labels=lambda _: {"stepped": True}))
+    assert verdict.status is Status.INCONCLUSIVE and "not to be relied on" in verdict.reason
