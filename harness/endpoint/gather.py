@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -147,9 +147,9 @@ class Gathered:
         self.extra: dict[str, Json] = {}
         self.unread_fields: set[str] = set()
 
-    def add_text(self, offset: int) -> None:
-        """Note an event whose text a template has taken."""
-        self.facts.append(EventFacts(offset, True, False))
+    def add_texts(self, offsets: Iterable[int]) -> None:
+        """Note events whose texts a template has taken."""
+        self.facts.extend(EventFacts(offset, True, False) for offset in offsets)
 
     def template(self, content: Object, data: bytes) -> TextTemplate | None:
         """A template from an object just added, if it carried one piece of text and nothing else that varies."""

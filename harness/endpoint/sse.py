@@ -25,21 +25,40 @@ def events(body: bytes) -> Iterator[SseEvent]:
 
     A last block that is not closed by an empty line is given too: whether it is whole shows when its data is parsed.
     """
-    if b"\r" in body or body.startswith(_BOM):
-        blocks = ((match.start(), match.group()) for match in _BLOCK.finditer(body.removeprefix(_BOM)))
-        shift = len(_BOM) if body.startswith(_BOM) else 0
-        for offset, block in blocks:
-            if (event := _event(offset + shift, block)) is not None:
+    return iter(Events(body))
+
+
+class Events:
+    """The events of a body; whoever iterates may set `position` forward to a block it has seen to itself.
+
+    plain: lines end with LF alone, as in nearly all bodies, and blocks lie between empty lines; else `position` is not
+    looked at.
+    """
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+        self.plain = b"\r" not in body and not body.startswith(_BOM)
+        self.position = 0
+
+    def __iter__(self) -> Iterator[SseEvent]:
+        return self._plain_events() if self.plain else self._any_events()
+
+    def _plain_events(self) -> Iterator[SseEvent]:
+        body = self.body
+        while (offset := self.position) < len(body):
+            end = body.find(b"\n\n", offset)
+            block = body[offset : end if end >= 0 else None]
+            self.position = offset + len(block) + 2
+            if block.startswith(b"data: ") and b"\n" not in block:
+                yield SseEvent(offset, block[6:])
+            elif (event := _event(offset, block)) is not None:
                 yield event
-        return
-    # Nearly all bodies end their lines with LF alone, and splitting those takes a tenth of the time.
-    offset = 0
-    for block in body.split(b"\n\n"):
-        if block.startswith(b"data: ") and b"\n" not in block:
-            yield SseEvent(offset, block[6:])
-        elif (event := _event(offset, block)) is not None:
-            yield event
-        offset += len(block) + 2
+
+    def _any_events(self) -> Iterator[SseEvent]:
+        shift = len(_BOM) if self.body.startswith(_BOM) else 0
+        for match in _BLOCK.finditer(self.body.removeprefix(_BOM)):
+            if (event := _event(match.start() + shift, match.group())) is not None:
+                yield event
 
 
 def looks_like_events(body: bytes) -> bool:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 
 import orjson
+
+_FIRST_LOOK_BYTES = 4096
+_FIELD = b"data: "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +34,37 @@ class TextTemplate:
             return False
         self.into.append(text)
         return True
+
+    def run(self, body: bytes, start: int) -> tuple[list[int], int]:
+        """Take the events from `start` on that fit, one right after the other, in a body whose lines end with LF.
+
+        Returns their offsets and where the next block begins. As strings of JSON hold neither bare quotes nor line
+        breaks, all of them are parsed at once, and anything else in between shows as another number of strings.
+        """
+        offsets: list[int] = []
+        head, tail = _FIELD + self.before, self.after + b"\n\n"
+        reach = _FIRST_LOOK_BYTES
+        while body.startswith(head, start):
+            strings = body[start + len(head) : start + reach].split(tail + head)
+            last, end, _ = strings[-1].partition(tail)
+            strings = [*strings[:-1], last] if end else strings[:-1]
+            texts = _texts(strings)
+            if not texts:
+                return offsets, start
+            self.into.extend(texts)
+            ends = list(accumulate((len(head) + len(each) + len(tail) for each in strings), initial=start))
+            offsets += ends[:-1]
+            start, reach = ends[-1], 2 * reach
+        return offsets, start
+
+
+def _texts(strings: list[bytes]) -> list[str]:
+    """What strings of JSON say, given without their quotes; empty if one of them is none, or says nothing."""
+    try:
+        texts = orjson.loads(b'["' + b'","'.join(strings) + b'"]') if strings else []
+    except orjson.JSONDecodeError:
+        return []
+    return texts if len(texts) == len(strings) and all(texts) else []
 
 
 def template_of(data: bytes, text: str, into: list[str]) -> TextTemplate | None:

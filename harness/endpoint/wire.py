@@ -15,7 +15,7 @@ from harness.endpoint.gateway import served_from_cache
 from harness.endpoint.gather import Choice, Gathered
 from harness.endpoint.logprobs import positions
 from harness.endpoint.raw import RawAnswer
-from harness.endpoint.sse import events, looks_like_events
+from harness.endpoint.sse import Events, looks_like_events
 from harness.endpoint.template import TextTemplate
 from harness.records import ErrorKind, Outcome, RequestError, TokenLogprob, TokenSource, Usage
 from workloads.plan import Json, ToolCall
@@ -113,9 +113,13 @@ def _parse_stream(body: bytes) -> _Parsed:
     parsed = _Parsed(gathered=Gathered(), streamed=True)
     gathered = parsed.gathered
     template: TextTemplate | None = None
-    for event in events(body):
+    reader = Events(body)
+    for event in reader:
         if template is not None and template.take(event.data):
-            gathered.add_text(event.offset)
+            gathered.add_texts((event.offset,))
+            if reader.plain:
+                offsets, reader.position = template.run(body, reader.position)
+                gathered.add_texts(offsets)
         elif event.data == _DONE:
             parsed.done = True
         elif (content := _add(parsed, event.data, event.offset)) is not None:

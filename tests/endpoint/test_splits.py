@@ -152,3 +152,23 @@ def test_events_out_of_a_body(body: bytes, expected: list[bytes]) -> None:
 def test_an_event_keeps_its_name_and_place() -> None:
     (only,) = events(b": hello\n\nevent: sglext_ids\ndata: [1]\n\n")
     assert (only.offset, only.name) == (9, b"sglext_ids")
+
+
+TEXTS = st.one_of(st.text(max_size=6), st.sampled_from(["", '"', "\\", '\\"', "\n\n", "data: ", '","', "é", "\u2028"]))
+
+
+def spoken(text: str) -> bytes:
+    return b"data: " + orjson.dumps({"id": "x", "choices": [{"index": 0, "text": text, "finish_reason": None}]})
+
+
+@settings(max_examples=200, deadline=None)
+@given(texts=st.lists(st.one_of(TEXTS, st.integers(0, 4)), max_size=40))
+def test_events_that_are_read_together_say_what_they_say_one_by_one(texts: list[str | int]) -> None:
+    odd = (b": ping", b"event: note\ndata: {}", b"data: {", b'data: {"usage": {"completion_tokens": 3}}', b"")
+    blocks = [spoken(each) if isinstance(each, str) else odd[each] for each in texts]
+    body = b"".join(block + b"\n\n" for block in blocks) + b"data: [DONE]\n\n"
+    # Line breaks of the other kind are read event by event.
+    other = body.replace(b"\n", b"\r\n")
+    ours, apart = (decode(raw_answer(each), stream=True) for each in (body, other))
+    assert (ours.text, ours.usage, ours.unparsed_events) == (apart.text, apart.usage, apart.unparsed_events)
+    assert len(ours.event_times_ns) == len(apart.event_times_ns)
