@@ -43,7 +43,6 @@ WATCHES: dict[str, Watch] = {
     "K06": Watch(checks=("eviction",)),
     "K07": Watch(checks=("eviction",)),
     "K08": Watch(checks=("eviction",)),
-    "K08:sidecar": Watch(checks=("eviction", "mtp"), engine=DRAFTS),
     "K09": Watch(checks=("eviction",)),
     "K09:mtp": Watch(checks=("eviction", "spec-parity"), engine=DRAFTS),
     "K10": Watch(checks=("eviction", "spec-parity")),
