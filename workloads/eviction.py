@@ -29,7 +29,7 @@ from workloads.plan import Ask, Flush, Marker, Observation, Scrape
 from workloads.waves import Phase, Wave, Waves
 
 NAME = "eviction"
-VERSION = 3
+VERSION = 4
 AT_ONCE = 4
 FLOOD_STEPS = 5
 # So often is a beginning asked for while a flood of the cache's size goes by.
@@ -260,7 +260,7 @@ class _Asking:
         before = [min(self._options.flood_tokens, int(first * 1.1 * 2**i)) for i in range(step)]
         wanted = min(self._options.flood_tokens, int(first * 1.1 * 2**step)) - (before[-1] if before else 0)
         requests = -(-wanted // self._options.longest_tokens)
-        touched = max(1, int(first / TOUCHES / self._options.longest_tokens / AT_ONCE))
+        every = max(1, int(first / TOUCHES / self._options.longest_tokens / AT_ONCE))
 
         def phase(past: Past) -> tuple[Wave, ...]:
             shape = self.shape(past)
@@ -272,10 +272,10 @@ class _Asking:
                 self._requests.stranger(f"c{cycle}/flood{number}.{step}.{i}", "flood") for i in range(requests)
             ]
             waves: list[Wave] = []
-            for i in range(0, len(strangers), AT_ONCE):
-                waves.append(tuple(strangers[i : i + AT_ONCE]))
-                if len(waves) % touched == 0:
-                    waves += self._touches(cycle, number, past, shape, f"{step}.{i}")
+            for count, start in enumerate(range(0, len(strangers), AT_ONCE), 1):
+                waves.append(tuple(strangers[start : start + AT_ONCE]))
+                if count % every == 0:
+                    waves += self._touches(cycle, number, past, shape, f"{step}.{count}")
             marker = Marker(key=f"{self._options.name}/c{cycle}/flood{number}.{step}", text="flood")
             return ((marker,), *waves, (self._requests.judged(sentinels[-1], "sentinel", 0),))
 

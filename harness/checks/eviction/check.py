@@ -11,7 +11,7 @@ from workloads.waves import Waves
 RESERVE_TOKENS = 64
 REQUESTS_PER_PROMPT = 12
 FLOOD_TOKENS = 400_000
-# Prompts are made longer than the server's prefill chunk up to here.
+# Beside drafts, prompts are made longer than the server's prefill chunk up to here.
 LONGEST_CHUNK_TOKENS = 2048
 
 
@@ -42,12 +42,14 @@ def plan(request: PlanRequest) -> Waves:
 def _longest(request: PlanRequest) -> int:
     """The longest prompt that the budget and the context allow; three blocks and a tail where blocks are large.
 
-    A block and a tail longer than the prefill chunk, if that is known and not too long.
+    Beside drafts, where nothing else gives a cold answer the shape of a hit, a block and a tail longer than the
+    prefill chunk, if that is known and not too long.
     """
-    block, chunk = request.capabilities.block_tokens or 0, request.capabilities.chunk_tokens or 0
-    blocks = 3 * block + RESERVE_TOKENS if block else 0
-    pieces = chunk + block + RESERVE_TOKENS if chunk <= LONGEST_CHUNK_TOKENS else 0
-    wanted = max(request.budget.longest_prompt_tokens, SHORTEST_PROMPT, blocks, pieces)
+    known = request.capabilities
+    block, chunk = known.block_tokens or 0, known.chunk_tokens
+    wanted = max(request.budget.longest_prompt_tokens, SHORTEST_PROMPT, 3 * block + RESERVE_TOKENS)
+    if known.speculation and chunk is not None and chunk <= LONGEST_CHUNK_TOKENS:
+        wanted = max(wanted, chunk + block + RESERVE_TOKENS)
     return wanted if request.max_model_len is None else min(wanted, request.max_model_len - RESERVE_TOKENS)
 
 

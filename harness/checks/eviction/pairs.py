@@ -104,7 +104,8 @@ def _judged_pairs(arms: PromptArms, virgins: Sequence[Shot]) -> Iterable[Pair | 
             yield _cold_pair(arms, arm, cold, virgins)
         if warm:
             yield _cross_pair(arms, arm, warm, virgins)
-            yield _shaped_pair(arms, arm, warm, virgins) if arm != PARTIAL else None
+        if warm and arm != PARTIAL:
+            yield _shaped_pair(arms, arm, warm, virgins)
         alike = [shot for shot in warm if _resumes_as(shot, hits)]
         if arm not in (HIT, TRAFFIC_HIT, DECODED) and alike:
             yield _hit_pair(arms, arm, alike, hits)

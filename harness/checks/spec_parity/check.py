@@ -50,14 +50,20 @@ def plan(request: PlanRequest) -> Generator[Any]:
 
 def _asks_noise(request: PlanRequest) -> bool:
     """Whether rescored answers alarmed."""
-    tests = () if request.follow_up is None else request.follow_up.stratum.get("tests")
-    return isinstance(tests, Sequence) and SAMPLING not in tests and not request.elsewhere
+    alarms = _alarms(request)
+    return alarms is not None and SAMPLING not in alarms and not request.elsewhere
 
 
 def _asks_why(request: PlanRequest) -> bool:
     """Whether samples alarmed."""
-    tests = () if request.follow_up is None else request.follow_up.stratum.get("tests")
-    return isinstance(tests, Sequence) and SAMPLING in tests
+    alarms = _alarms(request)
+    return alarms is not None and SAMPLING in alarms
+
+
+def _alarms(request: PlanRequest) -> Sequence[Json] | None:
+    """The tests that alarmed in the round before; None if none was asked to repeat."""
+    tests = None if request.follow_up is None else request.follow_up.stratum.get("tests")
+    return tests if isinstance(tests, Sequence) else None
 
 
 def imagined(ask: Ask) -> Observation:

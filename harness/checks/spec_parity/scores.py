@@ -115,27 +115,28 @@ class Rescoring:
 
 def rescoring(history: CheckHistory) -> Rescoring:
     """Join every answer with what prefill says of its tokens."""
-    answers = [answer for answer in history.answers if answer.record.complete.outcome is Outcome.OK]
+    kinds: dict[Json, list[Answer]] = {ANSWER: [], OPENING: [], RESCORED: []}
+    for answer in history.answers:
+        if answer.record.complete.outcome is Outcome.OK:
+            kinds.setdefault(answer.record.invoke.labels.get("kind"), []).append(answer)
     by_name: dict[str, list[Answer]] = {}
-    for answer in answers:
-        if answer.record.invoke.labels.get("kind") == RESCORED:
-            by_name.setdefault(str(answer.record.invoke.session), []).append(answer)
-    asked = [answer for answer in answers if answer.record.invoke.labels.get("kind") == ANSWER]
-    aligned = [[each for each in by_name.get(_name(answer), []) if _aligned(answer, each)] for answer in asked]
+    for answer in kinds[RESCORED]:
+        by_name.setdefault(_name(answer), []).append(answer)
+
+    def aligned_with(answer: Answer) -> list[Answer]:
+        return [each for each in by_name.get(_name(answer), []) if _aligned(answer, each)]
+
+    asked = kinds[ANSWER]
+    aligned = [aligned_with(answer) for answer in asked]
     found = []
     for index, (answer, again) in enumerate(zip(asked, aligned, strict=True)):
         scored = replace(_scored(answer, again), stranger=_stranger(answer, again, aligned[index - 1]))
         if {each.clean for each in scored.positions} == {True, False}:
             found.append(scored)
     rescored = sum(len(by_name.get(_name(answer), [])) for answer in asked)
-    openings = [
-        _scored(answer, [each for each in by_name.get(_name(answer), []) if _aligned(answer, each)])
-        for answer in answers
-        if answer.record.invoke.labels.get("kind") == OPENING
-    ]
     return Rescoring(
         scored=tuple(found),
-        openings=tuple(openings),
+        openings=tuple(_scored(answer, aligned_with(answer)) for answer in kinds[OPENING]),
         misaligned=rescored - sum(len(again) for again in aligned),
     )
 
