@@ -10,9 +10,10 @@ import orjson
 
 from harness.checks.judgement import Judgement
 from harness.checks.registry import CHECKS
+from harness.checks.verdict import Status
 from harness.cli.check_run import CLOCK
 from harness.drive.check_history import load_capabilities, load_history, rounds_of
-from harness.drive.judging import guarded, judge_again, write_verdicts
+from harness.drive.judging import ENDED_BEFORE, guarded, judge_again, not_run, write_verdicts
 from harness.drive.soundness import judge_soundness
 from harness.gate.decision import decide
 from harness.gate.objectives import judge_objectives
@@ -39,6 +40,14 @@ def decide_on(run: RunFolder, profile: Profile, judgements: Sequence[Judgement])
     return decide(profile, judgements, load_capabilities(run), rows, CLOCK.utc_now().date())
 
 
+def stopped_by(run: RunFolder, profile: Profile, judgements: Sequence[Judgement]) -> str | None:
+    """What failed of what was asked, where the first failure ends it all; None otherwise."""
+    if not profile.fail_fast:
+        return None
+    rows = decide_on(run, profile, judgements).rows
+    return next((row.name for row in rows if row.status is Status.FAIL and row.waived is None), None)
+
+
 def judge_under(run: RunFolder, profile: Profile) -> tuple[Judgement, ...]:
     """Judge what a profile asks for from the records of a run; nothing is asked.
 
@@ -51,7 +60,22 @@ def judge_under(run: RunFolder, profile: Profile) -> tuple[Judgement, ...]:
     judgements = [guarded(run, name, judge_again(run, CHECKS[name])) for name in names]
     if profile.heartbeat and rounds_of(run, PULSE_CELL):
         judgements.append(guarded(run, PULSE, lambda: judge_pulse(load_history(run, PULSE_CELL))))
-    return tuple(judgements)
+    return _naming_the_stop(run, profile, judgements)
+
+
+def _naming_the_stop(run: RunFolder, profile: Profile, judgements: Sequence[Judgement]) -> tuple[Judgement, ...]:
+    """Checks that a failure before them kept from being asked say so, as the gate did."""
+    never = {name: not_run(check, ENDED_BEFORE) for name, check in CHECKS.items()}
+    unasked = {each.check for each in judgements if each.verdict == never.get(each.check)}
+    stopped = stopped_by(run, profile, [each for each in judgements if each.check not in unasked])
+    if stopped is None:
+        return tuple(judgements)
+    return tuple(not_asked(each.check, stopped) if each.check in unasked else each for each in judgements)
+
+
+def not_asked(name: str, stopped: str) -> Judgement:
+    """The judgement of a check that comes after the failure that stopped a gate."""
+    return Judgement(check=name, verdict=not_run(CHECKS[name], f"--fail-fast stopped after {stopped}"))
 
 
 def conclude_gate(

@@ -12,7 +12,6 @@ import click
 from harness.checks.history import Capabilities
 from harness.checks.judgement import Judgement
 from harness.checks.registry import CHECKS
-from harness.checks.verdict import Status
 from harness.cli.check_run import (
     CLOCK,
     CheckRequest,
@@ -33,7 +32,7 @@ from harness.cli.counting import Counting
 from harness.cli.disk import disk_trouble_is_a_message
 from harness.cli.estimate import measured_rates
 from harness.cli.exits import Exit, NothingMeasured
-from harness.cli.gate_output import conclude_gate, decide_on
+from harness.cli.gate_output import conclude_gate, not_asked, stopped_by
 from harness.cli.gate_plan import Phase, budget_of, cost_table, costs, phases_of, settings_of
 from harness.cli.gate_profiles import KEPT, kept_profile
 from harness.cli.grid import cells_in_order
@@ -226,21 +225,13 @@ async def _all_phases(gate: _Gate, counting: Counting) -> tuple[Judgement, ...]:
             judgements += await _phase(gate, phase, counting)
             await _pulse(gate, f"after {phase.name}")
             write_verdicts(gate.run, [*judgements, *_pulse_judgement(gate)])
-            stopped = stopped if stopped is not None else _stops(gate, judgements)
+            if stopped is None:
+                stopped = stopped_by(gate.run, gate.profile, [*judgements, *_pulse_judgement(gate)])
         elif phase.plans is None:
-            verdict = not_run(CHECKS[phase.name], f"--fail-fast stopped after {stopped}")
-            judgements.append(Judgement(check=phase.name, verdict=verdict))
+            judgements.append(not_asked(phase.name, str(stopped)))
     judgements += await _last_pulse(gate)
     write_verdicts(gate.run, judgements)
     return tuple(judgements)
-
-
-def _stops(gate: _Gate, judgements: list[Judgement]) -> str | None:
-    """What failed, if the first failure ends it all."""
-    if not gate.profile.fail_fast:
-        return None
-    result = decide_on(gate.run, gate.profile, [*judgements, *_pulse_judgement(gate)])
-    return next((row.name for row in result.rows if row.status is Status.FAIL and row.waived is None), None)
 
 
 async def _phase(gate: _Gate, phase: Phase, counting: Counting) -> list[Judgement]:

@@ -12,6 +12,7 @@ from harness.drive.check_history import load_history, rounds_of
 from harness.store import RunFolder, StoreError, write_derived
 
 VERDICTS = "verdicts.json"
+ENDED_BEFORE = "the run ended before it was asked"
 
 
 def judge_run(run: RunFolder, checks: Mapping[str, Check]) -> tuple[Judgement, ...]:
@@ -40,7 +41,7 @@ def judge_again(run: RunFolder, check: Check) -> Callable[[], Verdict]:
         if check.disturbs and run.info.options.get("exclusive_server") is not True:
             return not_run(check, "its steps disturb others: it runs only with --exclusive-server")
         if not rounds_of(run, check.name):
-            return not_run(check, "the run ended before it was asked")
+            return not_run(check, ENDED_BEFORE)
         return check.judge(load_history(run, check.name))
 
     return judge

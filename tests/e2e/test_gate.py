@@ -137,6 +137,10 @@ def test_a_planted_fault_fails_and_its_check_leads(tmp_path: Path) -> None:
     assert rows(found)[0]["status"] == "fail"
     assert rows(found)[0]["evidence"]
     assert {row["name"]: row["status"] for row in rows(found)}["mtp"] == "inconclusive"
+    run = next((tmp_path / "results").iterdir())
+    again = json.loads(run_ling_bench("judge", str(run), "--json", cwd=tmp_path).stdout)
+    reasons = [{row["name"]: row["reason"] for row in rows(each)}["mtp"] for each in (found, again)]
+    assert reasons[0] == reasons[1] and "--fail-fast stopped after" in reasons[0]
 
 
 @pytest.mark.slow
