@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 from harness.checks.eviction.arms import HIT, VIRGIN, PromptArms, Shot
@@ -10,6 +11,8 @@ from harness.checks.eviction.pairs import FIRST, Pair, Path
 from harness.stats.gaps import first_flip, mean_gap, squared_gaps
 
 COLD, WARM = "cold", "hit"
+# How bytes that are no character by themselves are written: many tokens look like this one, and some show nothing.
+BROKEN_CHARACTER = "\ufffd"
 _Two = tuple[Shot, Shot]
 
 
@@ -32,11 +35,22 @@ def pairs_between(here: PromptArms, there: PromptArms) -> tuple[Pair, ...]:
 
 
 def _cold(arms: PromptArms) -> list[Shot]:
-    return [shot for shot in arms.of(VIRGIN) if shot.warm is not True and shot.logprobs]
+    return [_named_apart(shot) for shot in arms.of(VIRGIN) if shot.warm is not True and shot.logprobs]
 
 
 def _warm(arms: PromptArms) -> list[Shot]:
-    return [shot for shot in arms.of(HIT) if shot.warm and shot.logprobs]
+    return [_named_apart(shot) for shot in arms.of(HIT) if shot.warm and shot.logprobs]
+
+
+def _named_apart(shot: Shot) -> Shot:
+    """Without the tokens that many are written like: in a table named by text one of them stands for all, and not the
+    same one on both servers. Ids would tell them apart, but a gateway may drop the field that asks for them."""
+    tables = tuple(replace(each, top=tuple(pair for pair in each.top if _is_one(pair[0]))) for each in shot.logprobs)
+    return replace(shot, logprobs=tables)
+
+
+def _is_one(token: str) -> bool:
+    return token != "" and BROKEN_CHARACTER not in token
 
 
 def _within(shots: Sequence[Shot]) -> list[_Two]:

@@ -127,3 +127,22 @@ def test_without_log_probabilities_the_same_texts_pass_and_others_decide_nothing
     verdict = judge(history(mute(server("parity-other"), "another"), here))
     assert verdict.status is Status.INCONCLUSIVE
     assert "20 of 20" in verdict.reason
+
+
+def test_a_table_in_which_one_token_stands_for_many_written_alike_is_no_difference() -> None:
+    """Of vLLM: the last token of a text wins, and the last one fell out of the table on the other server."""
+
+    def with_broken(value: float) -> tuple[Answer, ...]:
+        return tuple(
+            replace(
+                each,
+                logprobs=tuple(
+                    replace(at, top=(*at.top, ("\ufffd", value), ("", value)))
+                    for at in (each.logprobs if each.logprobs is not None else ())
+                ),
+            )
+            for each in server("parity")
+        )
+
+    verdict = judge(history(with_broken(-1.0), with_broken(-9.0)))
+    assert verdict.status is Status.PASS, verdict.reason
