@@ -6,8 +6,10 @@ evict once, return all, evict again, return or refill by another session.
 
 Arms of a prompt: `virgin` cold answers (alone), `cotraffic-cold`, `far` (resumed about 512 tokens earlier), `hit`,
 `cotraffic-hit`, `returned` (first after the eviction), `refilled`, `refilled-decode` (after decoding brought its last
-block back), `returned-again`, `partial` (first after an eviction during which its beginning was asked for again and
-again, so that only the rest was evicted); `fill` and `kept` requests only prepare the cache. `stepped` is the cold
+block back), `refilled-together` (after other sessions brought back several short prompts at once), `refilled-fork`
+(after another session brought it back and went on: its latents reach deeper than the state that is kept before its
+end), `returned-again`, `partial` (first after an eviction during which its beginning was asked for again and again, so
+that only the rest was evicted); `fill` and `kept` requests only prepare the cache. `stepped` is the cold
 answer to all but the last token of a prompt: the model's first token becomes the prompt's last, so that a cold run took
 it in by one step, right behind the resume point, as a hit does. Sentinels are prompts whose turning cold proves that a
 flood has evicted everything used before it. `short` prompts are below any block, so they are cold whenever they are
@@ -29,11 +31,13 @@ from workloads.plan import Ask, Flush, Marker, Observation, Scrape
 from workloads.waves import Phase, Wave, Waves
 
 NAME = "eviction"
-VERSION = 4
+VERSION = 5
 AT_ONCE = 4
 FLOOD_STEPS = 5
 # So often is a beginning asked for while a flood of the cache's size goes by.
 TOUCHES = 4
+# Prompts whose end is so near behind a resume point return by a fork: there a state that lags behind shows most.
+FORK_TAILS = (1, 2)
 
 
 def eviction(material: Material, options: EvictionOptions) -> Waves:
@@ -170,18 +174,38 @@ class _Asking:
         return [self._flood(cycle, number, step) for step in range(FLOOD_STEPS)]
 
     def come_back(self, cycle: int, shape: Shape, subjects: Sequence[Subject]) -> Iterator[Wave]:
-        """All return; then each is asked once more."""
+        """Short prompts are brought back together; the others return, and each is asked once more.
+
+        A few at a time, so that what returns does not displace them before that.
+        """
+        yield from self._together(cycle, shape, [each for each in subjects if each.packed])
+        alone = [each for each in subjects if not each.packed]
+        for start in range(0, len(alone), AT_ONCE):
+            group = alone[start : start + AT_ONCE]
+            for subject in group:
+                yield from self._counted(subject, "returned")
+            for subject in group:
+                further = range(shape.sightings - 1)
+                yield from ((self._requests.judged(subject, "fill", 20 + extra),) for extra in further)
+                yield from self._counted(subject, "refilled")
         for subject in subjects:
-            yield from self._counted(subject, "returned")
             yield from self._requests.short(subject, shape, 1)
-        for subject in subjects:
-            yield from ((self._requests.judged(subject, "fill", 20 + extra),) for extra in range(shape.sightings - 1))
-            yield from self._counted(subject, "refilled")
+
+    def _together(self, cycle: int, shape: Shape, subjects: Sequence[Subject]) -> Iterator[Wave]:
+        """Other sessions at once, behind a longer stranger whose prefill they all arrive in; then each alone."""
+        requests = self._requests
+        for start in range(0, len(subjects), AT_ONCE):
+            group = subjects[start : start + AT_ONCE]
+            for extra in range(shape.sightings):
+                leader = requests.stranger(f"c{cycle}/leader{start}.{extra}", "traffic", uneven=True)
+                yield (leader, *(requests.other_session(subject, extra) for subject in group))
+            for subject in group:
+                yield from self._counted(subject, "refilled-together")
 
     def come_back_again(self, cycle: int, shape: Shape, subjects: Sequence[Subject]) -> Iterator[Wave]:
-        """Half return a second time; prefixes of others are brought back by decoding, another session, or far back.
+        """Some return a second time; prefixes of others are brought back by decoding, another session, or far back.
 
-        Without salt this is the one chance of a resume from far back, so more of them get it. Where beginnings were
+        Without salt this is the one chance of a resume from far back, so most of them get it. Where beginnings were
         kept, all that have one return.
         """
         requests = self._requests
@@ -197,13 +221,22 @@ class _Asking:
             )
             yield from self._counted(subject, "refilled-decode")
         for number, subject in enumerate(each for each in subjects if not each.decoded):
-            if number % (2 if self._options.salt else 3) == 0:
+            if self._options.salt:
+                yield from self._salted_again(subject, shape)
+            elif number % 3 == 0:
                 yield from self._counted(subject, "returned-again")
-            elif self._options.salt:
-                yield from ((requests.other_session(subject, extra),) for extra in range(shape.sightings))
-                yield from self._counted(subject, "refilled", 1)
             else:
                 yield from requests.far(subject)
+
+    def _salted_again(self, subject: Subject, shape: Shape) -> Iterator[Wave]:
+        if subject.packed:
+            yield from self._counted(subject, "returned")
+        elif subject.labels["tail"] in FORK_TAILS:
+            for extra in range(shape.sightings):
+                yield (self._requests.other_session(subject, extra, further_tokens=shape.rule.step),)
+            yield from self._counted(subject, "refilled-fork")
+        else:
+            yield from self._counted(subject, "returned-again")
 
     def _counted(self, subject: Subject, arm: str, number: int = 0) -> Iterator[Wave]:
         """A request alone between two looks at the server's counters."""

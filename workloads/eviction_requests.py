@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from workloads.eviction_documents import QUESTION, code, document_of_tokens
+from workloads.eviction_documents import QUESTION, document_of_tokens
 from workloads.eviction_shape import ANSWER_TOKENS, LEAD_TOKENS, EvictionOptions, Shape, Subject
 from workloads.material import Material, Segment
 from workloads.phases import Past
@@ -13,6 +13,8 @@ from workloads.plan import Ask, Json, Prompt, TextPrompt, TokenPrompt
 
 SHORT_TOKENS, SHORTEST_TOKENS = 12, 4
 OTHER_TOKENS = 24
+# By so many tokens is what leads a batch shorter than usual: no block and no chunk ends where it does.
+UNEVEN_TOKENS = 7
 
 
 class Requests:
@@ -94,23 +96,23 @@ class Requests:
         ask = self.plain(subject.name, "kept", subject.far_tokens, output_tokens=1, sighting=0)
         return replace(ask, key=f"{subject.name}/{key}")
 
-    def other_session(self, subject: Subject, number: int) -> Ask:
-        """The prompt's text up to its last tokens, with another ending."""
+    def other_session(self, subject: Subject, number: int, *, further_tokens: int = 0) -> Ask:
+        """The prompt's text up to its last tokens, with another ending, which goes on for `further_tokens` more."""
         tail = self._options.name + f"/other of {subject.name}"
-        kept = max(1, subject.tokens - int(str(subject.labels["tail"])))
+        kept, ending = max(1, subject.tokens - int(str(subject.labels["tail"]))), OTHER_TOKENS + further_tokens
         return Ask(
             key=f"{subject.name}/other/{number}",
-            prompt=self._other_prompt(subject, kept, tail),
+            prompt=self._other_prompt(subject, kept, tail, ending),
             max_tokens=1,
             session=subject.name,
             arm="fill",
-            expected_prompt_tokens=kept + OTHER_TOKENS,
+            expected_prompt_tokens=kept + ending,
             labels=subject.labels,
         )
 
-    def stranger(self, name: str, arm: str) -> Ask:
-        """A prompt that nobody asks again."""
-        tokens = self._options.longest_tokens
+    def stranger(self, name: str, arm: str, *, uneven: bool = False) -> Ask:
+        """A prompt that nobody asks again; `uneven` ones end at no multiple of anything."""
+        tokens = self._options.longest_tokens - (UNEVEN_TOKENS if uneven else 0)
         prompt = self._material.prompt([Segment(name=f"{self._options.name}/{name}", tokens=tokens)])
         return Ask(
             key=f"{self._options.name}/{name}", prompt=prompt, max_tokens=1, arm=arm, expected_prompt_tokens=tokens
@@ -162,13 +164,14 @@ class Requests:
     def _ids(self, name: str, tokens: int) -> tuple[int, ...]:
         return self._material.ids(name, tokens)
 
-    def _other_prompt(self, subject: Subject, kept: int, tail: str) -> Prompt:
+    def _other_prompt(self, subject: Subject, kept: int, tail: str, ending_tokens: int) -> Prompt:
         if self._material.exact:
             own = (*self._ids(subject.name, subject.tokens - len(subject.ending)), *subject.ending)[:kept]
-            return TokenPrompt(token_ids=(*own, *self._ids(tail, OTHER_TOKENS)))
-        whole = self._prompt(subject.name, kept)
+            return TokenPrompt(token_ids=(*own, *self._ids(tail, ending_tokens)))
+        whole, ending = self._prompt(subject.name, kept), self._prompt(tail, ending_tokens)
         assert isinstance(whole, TextPrompt)
-        return TextPrompt(text=f"{whole.text}\n\n{code(self._options.seed, tail)} is another ending.")
+        assert isinstance(ending, TextPrompt)
+        return TextPrompt(text=f"{whole.text}\n\n{ending.text}")
 
     def _whole(self, subject: Subject) -> Prompt:
         if subject.ending:

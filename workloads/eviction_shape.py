@@ -18,6 +18,9 @@ SHORT_TAILS = (1, 1, 1, None, 0, 1, 1, None, 1, 2, 3, None)
 None: an answer of one token, with the tails below.
 """
 DECODED_TURNS = (2, 5, 8)
+PACKED_TURNS = (1, 6, 9)
+PACKED_TOKENS, PACKED_STEPS = 128, 2
+"""Least length of prompts so short that one step of the server prefills several of them."""
 LEAD_TOKENS = 8
 ONE_TOKEN_TAILS = (1, 2, 4, 16)
 LONG_TAILS = (33, 37, 42, 47, 52, 57, 61, 63)
@@ -78,7 +81,7 @@ class Subject:
     """One prompt: its name, its length without the server's own tokens, and how much of it a far resume skips.
 
     stepped: its last token is to be the model's own. decoded: so are the eight before it. ending: those ids, once they
-    are known.
+    are known. packed: it is short, and is to be filled beside others.
     """
 
     name: str
@@ -89,6 +92,7 @@ class Subject:
     stepped: bool = False
     decoded: bool = False
     ending: tuple[int, ...] = ()
+    packed: bool = False
 
 
 def shape_prompt(options: EvictionOptions, index: int, shape: Shape, *, exact: bool) -> Subject:
@@ -104,7 +108,9 @@ def shape_prompt(options: EvictionOptions, index: int, shape: Shape, *, exact: b
     tail = ONE_TOKEN_TAILS[turn // 4 % len(ONE_TOKEN_TAILS)] if wanted is None else wanted
     tail = min(tail, max(1, shape.rule.step - 1))
     needle = turn % 4 == 1 and not exact
-    subject = _subject(options, f"{options.name}/p{index:03d}", tail, shape, one=one, needle=needle, exact=exact)
+    name = f"{options.name}/p{index:03d}"
+    packed = options.salt and not long and turn % len(SHORT_TAILS) in PACKED_TURNS
+    subject = _subject(options, name, tail, shape, one=one, needle=needle, exact=exact, packed=packed)
     if not _can_step(options, shape.rule, exact=exact) or tail != 1 or one or long:
         return subject
     decoded = turn % len(SHORT_TAILS) in DECODED_TURNS and shape.rule.step > 2 * LEAD_TOKENS
@@ -122,9 +128,19 @@ def shape_sentinel(options: EvictionOptions, name: str, shape: Shape, *, exact: 
 
 
 def _subject(
-    options: EvictionOptions, name: str, tail: int, shape: Shape, *, one: bool, needle: bool, exact: bool
+    options: EvictionOptions,
+    name: str,
+    tail: int,
+    shape: Shape,
+    *,
+    one: bool,
+    needle: bool,
+    exact: bool,
+    packed: bool = False,
 ) -> Subject:
     blocks, aligned = _blocks(options, tail, shape.rule)
+    if packed:
+        blocks, aligned = min(blocks, _packed_blocks(shape.rule)), False
     rule = shape.rule
     length = blocks * rule.step + rule.offset + tail - 1
     far_blocks = blocks - min(-(-FAR_TOKENS // rule.step), blocks - rule.drop // rule.step - 1)
@@ -142,7 +158,13 @@ def _subject(
         far_tokens=None if far is None else max(1, far - shape.overhead),
         answer_tokens=1 if one else ANSWER_TOKENS,
         labels=labels if exact else {**labels, "code": code(options.seed, name)},
+        packed=packed,
     )
+
+
+def _packed_blocks(rule: Rule) -> int:
+    """Steps of the rule before the tail of a short prompt: one is left for a far resume, beside what a hit drops."""
+    return max(PACKED_STEPS + rule.drop // rule.step, -(-PACKED_TOKENS // rule.step))
 
 
 def _blocks(options: EvictionOptions, tail: int, rule: Rule) -> tuple[int, bool]:

@@ -15,10 +15,11 @@ from workloads.plan import Json
 
 VIRGIN, TRAFFIC_COLD, HIT, TRAFFIC_HIT, FAR = "virgin", "cotraffic-cold", "hit", "cotraffic-hit", "far"
 RETURNED, REFILLED, DECODED, AGAIN = "returned", "refilled", "refilled-decode", "returned-again"
+TOGETHER, FORKED = "refilled-together", "refilled-fork"
 PARTIAL, SENTINEL, SHORT, STEPPED = "partial", "sentinel", "short", "stepped"
-JUDGED = (HIT, TRAFFIC_HIT, RETURNED, REFILLED, DECODED, AGAIN, PARTIAL, SENTINEL)
+JUDGED = (HIT, TRAFFIC_HIT, RETURNED, REFILLED, DECODED, TOGETHER, FORKED, AGAIN, PARTIAL, SENTINEL)
 COLD_MEANT = (VIRGIN, TRAFFIC_COLD, SHORT, STEPPED)
-WARM_MEANT = (HIT, TRAFFIC_HIT, FAR, REFILLED, DECODED)
+WARM_MEANT = (HIT, TRAFFIC_HIT, FAR, REFILLED, DECODED, TOGETHER)
 WARM_TTFT_RATIO = 0.7
 """A hit's first token comes in less than this share of the cold one's time, if the clock is to be a witness of it."""
 

@@ -101,7 +101,7 @@ def _unexplained(result: Result, fresh: Mapping[str, Sequence[Pair]]) -> bool:
     """Whether no kernel that is chosen by the tail's length explains a repeated alarm between different paths.
 
     None does if cold runs of the hit's shape differ too, if long tails alarm as well, or if the difference is beyond
-    every harmless offset.
+    every harmless offset. A far resume ends with the same tail as the hits that it is held against.
     """
     pairs = fresh[result.family]
     if pairs[0].path is not Path.CROSS or result.test in ("absolute", "hard") or result.family.endswith(LONG):

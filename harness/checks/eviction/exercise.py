@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.checks.eviction.arms import AGAIN, HIT, PARTIAL, RETURNED, SENTINEL, SHORT, PromptArms
+from harness.checks.eviction.arms import (
+    AGAIN,
+    FORKED,
+    HIT,
+    PARTIAL,
+    RETURNED,
+    SENTINEL,
+    SHORT,
+    TOGETHER,
+    PromptArms,
+)
 
 FEWEST = 8
 
@@ -14,8 +24,9 @@ FEWEST = 8
 class Exercise:
     """prompts: asked in the first look, sentinels and short ones left out. hits: of those, that were hit.
     returned_cold / returned_warm: returned after an eviction and found gone / still there (or brought back).
-    returned_partial: found with their beginning alone, after an eviction that was to leave it. sentinels: probes after
-    a flood; sentinels_cold: gone ones.
+    returned_partial: found with their beginning alone, after an eviction that was to leave it. together / forked: hit
+    after other sessions had brought them back, several at once / and gone on. sentinels: probes after a flood;
+    sentinels_cold: gone ones.
     """
 
     prompts: int
@@ -23,6 +34,8 @@ class Exercise:
     returned_cold: int
     returned_warm: int
     returned_partial: int
+    together: int
+    forked: int
     sentinels: int
     sentinels_cold: int
 
@@ -55,6 +68,8 @@ def exercise(prompts: Sequence[PromptArms]) -> Exercise:
         returned_cold=sum(shot.warm is False for shot in returned),
         returned_warm=sum(shot.warm is True for shot in returned),
         returned_partial=sum(_in_part(prompt) for prompt in first),
+        together=sum(any(shot.warm for shot in prompt.of(TOGETHER)) for prompt in first),
+        forked=sum(any(shot.warm for shot in prompt.of(FORKED)) for prompt in first),
         sentinels=len(sentinels),
         sentinels_cold=sum(shot.warm is False for shot in sentinels),
     )

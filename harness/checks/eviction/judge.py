@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from harness.checks.eviction.arms import HIT, PARTIAL, TRAFFIC_HIT, sort_by_prompt
+from harness.checks.eviction.arms import FAR, FORKED, HIT, PARTIAL, TOGETHER, TRAFFIC_HIT, sort_by_prompt
 from harness.checks.eviction.company import foreign_tokens
 from harness.checks.eviction.decision import Decision, by_family, decide, passing_effect
 from harness.checks.eviction.exact import Exact, exact_tier
@@ -24,6 +24,8 @@ LARGEST_BLIND_SPOT = 0.35
 """Nats: a run that could have missed more than this does not pass."""
 LOUDEST = 2 * LARGEST_BLIND_SPOT
 """Nats: where one comparison is blind below more than this, something moves answers that no noise explains."""
+APART = (PARTIAL, TOGETHER, FORKED, FAR)
+"""Arms that a pass tells apart: few prompts go through them, or, of the far one, it is a control first."""
 _SHOWN = 5
 
 
@@ -117,6 +119,8 @@ def _judge_pairs(history: CheckHistory, pairs: Sequence[Pair], done: Exercise) -
             "returned_cold": done.returned_cold,
             "returned_warm": done.returned_warm,
             "returned_partial": done.returned_partial,
+            "refilled_together": done.together,
+            "refilled_fork": done.forked,
             "sentinel_never_cold": done.never_cold,
             "blind_nats": _finite(blind_alone(decision.smallest_effects)),
         },
@@ -142,7 +146,7 @@ def _conclusion(
     if not any(name.startswith((f"{HIT}/", f"{TRAFFIC_HIT}/")) for name in decision.smallest_effects):
         reason = "hits were not measured: too few prompts had a resume from far back beside them (several caches?)"
         return Status.INCONCLUSIVE, reason, None
-    worst = passing_effect(_but(decision.smallest_effects, PARTIAL))
+    worst = passing_effect(_but(decision.smallest_effects, *APART))
     if worst > LARGEST_BLIND_SPOT:
         reason = f"too noisy or too few prompts: blind below {worst:.2f} nats, {LARGEST_BLIND_SPOT} are allowed"
         return Status.INCONCLUSIVE, reason, None
@@ -152,22 +156,26 @@ def _conclusion(
         reason = f"too noisy: {loudest} is blind below {nats:.2f} nats: what it is held against is not to be relied on"
         return Status.INCONCLUSIVE, reason, None
     alone = blind_alone(decision.smallest_effects)
-    same = [nats for name, nats in _but(decision.smallest_effects, PARTIAL).items() if "/cold" not in name]
+    same = [nats for name, nats in _but(decision.smallest_effects, *APART).items() if "/cold" not in name]
     tight = f" ({max(same):.3f} where the path is the same)" if same else ""
     if worst > alone:
         tight += f", below {worst:.2f} beside other requests"
     how = f"{done.hits} prompts hit, {done.returned_cold} returned cold, {done.returned_warm} returned cached"
     if done.returned_partial:
-        how += f", {done.returned_partial} in part{_apart(decision.smallest_effects)}"
+        how += f", {done.returned_partial} in part{_apart(decision.smallest_effects, PARTIAL)}"
+    if done.together:
+        how += f", {done.together} refilled together{_apart(decision.smallest_effects, TOGETHER)}"
+    if done.forked:
+        how += f", {done.forked} behind a fork{_apart(decision.smallest_effects, FORKED)}"
     return Status.PASS, f"no difference beyond noise; blind below {alone:.2f} nats{tight}; {how}", None
 
 
 def blind_alone(effects: Mapping[str, float]) -> float:
     """Nats below which a pass is blind in what was asked while nothing else was; in everything if nothing was.
 
-    What came back in part is told apart, for few prompts do. Infinity if nothing was measured.
+    Infinity if nothing was measured.
     """
-    alone = _but(effects, TRAFFIC_HIT, PARTIAL)
+    alone = _but(effects, TRAFFIC_HIT, *APART)
     return passing_effect(alone if alone else effects)
 
 
@@ -175,9 +183,9 @@ def _but(effects: Mapping[str, float], *arms: str) -> dict[str, float]:
     return {name: nats for name, nats in effects.items() if not name.startswith(tuple(f"{arm}/" for arm in arms))}
 
 
-def _apart(effects: Mapping[str, float]) -> str:
-    """What the few prompts of which a beginning was left were blind to, in words."""
-    nats = passing_effect({name: nats for name, nats in effects.items() if name.startswith(f"{PARTIAL}/")})
+def _apart(effects: Mapping[str, float], arm: str) -> str:
+    """What the few prompts of an arm were blind to, in words."""
+    nats = passing_effect({name: nats for name, nats in effects.items() if name.startswith(f"{arm}/")})
     return f" (blind below {nats:.2f})" if math.isfinite(nats) else " (single answers alone)"
 
 

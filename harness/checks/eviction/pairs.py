@@ -27,6 +27,8 @@ from harness.stats.gaps import first_flip, mean_gap, squared_gaps
 
 FIRST = 4
 SHORT_TAIL = 32
+REACH_TOKENS = 256
+"""A far resume that computes less than this says nothing of how a long computation is cut in chunks."""
 LONG = ", long tail"
 SHAPED = ", same shape"
 
@@ -35,12 +37,14 @@ class Path(StrEnum):
     """CROSS: the two answers were computed along different paths, and may differ by a harmless offset.
 
     SHAPED: so they were, but the cold one was computed in the pieces of the hit, so that no kernel chosen by the length
-    of a piece tells them apart. SAME: by the same path. PLACEBO: the same path, and nothing in between that could have
+    of a piece tells them apart. REACH: both ends of a control, a far resume and a cold answer, are held against what
+    hits differ by. SAME: by the same path. PLACEBO: the same path, and nothing in between that could have
     gone wrong.
     """
 
     CROSS = "cross"
     SHAPED = "shaped"
+    REACH = "reach"
     SAME = "same"
     PLACEBO = "placebo"
 
@@ -89,7 +93,7 @@ def pairs_of(arms: PromptArms) -> tuple[Pair, ...]:
     virgins = [shot for shot in arms.of(VIRGIN) if shot.warm is not True and shot.logprobs]
     if not virgins:
         return ()
-    found = [*_judged_pairs(arms, virgins), _placebo(arms, virgins)]
+    found = [*_judged_pairs(arms, virgins), _far_pair(arms, virgins), _placebo(arms, virgins)]
     return tuple(pair for pair in found if pair is not None)
 
 
@@ -126,6 +130,23 @@ def _cross_pair(arms: PromptArms, arm: str, shots: Sequence[Shot], virgins: Sequ
     quiet = [*traffic, *_within(virgins)]
     near = _between(shots, virgins[:1])
     return _pair(f"{arm}/cold", Path.CROSS, arms, near, quiet, far, shots, virgins)
+
+
+def _far_pair(arms: PromptArms, virgins: Sequence[Shot]) -> Pair | None:
+    """The far resume held against what hits right before the answer differ by: either is the other's control.
+
+    A far resume computes more of the prompt, so a state that is passed on wrongly between two pieces shows there alone.
+    """
+    hits = [shot for shot in arms.of(HIT) if shot.warm]
+    fars = [shot for shot in arms.of(FAR) if shot.warm]
+    if not hits or not fars or (fars[0].distance or 0) < REACH_TOKENS:
+        return None
+    quiet = [*_between(arms.of(TRAFFIC_COLD), virgins[:1]), *_within(virgins)]
+    near = _between(fars, virgins[:1])
+    pair = _pair(f"{FAR}/cold", Path.REACH, arms, near, quiet, _between(hits, virgins[:1]), fars, virgins)
+    tail = hits[0].distance
+    long = tail is not None and tail > SHORT_TAIL
+    return None if pair is None else replace(pair, family=f"{FAR}/cold" + (LONG if long else ""))
 
 
 def _shaped_pair(arms: PromptArms, arm: str, shots: Sequence[Shot], virgins: Sequence[Shot]) -> Pair | None:
@@ -202,7 +223,7 @@ def _pair(
     distances = [shot.distance for shot in shots if shot.distance is not None]
     short = not distances or min(distances) <= SHORT_TAIL
     flips = [gap.flip for gap in near]
-    has_null = bool(far) if path in (Path.CROSS, Path.SHAPED) else bool(quiet)
+    has_null = bool(far) if path in (Path.CROSS, Path.SHAPED, Path.REACH) else bool(quiet)
     return Pair(
         family=family if short or path is not Path.CROSS else family + LONG,
         path=path,

@@ -26,8 +26,9 @@ from harness.stats.tests import SD_FLOOR, t_greater, t_quantile
 RATIO = math.log(2.25)
 SPARSE = 2.5
 CLIP = (-3.0, 5.0)
-FLOOR = {Path.CROSS: 0.02, Path.SHAPED: 0.02, Path.SAME: 0.01, Path.PLACEBO: 0.01}
-GATE = {Path.CROSS: 0.15, Path.SHAPED: 0.06, Path.SAME: 0.03, Path.PLACEBO: 0.03}
+FLOOR = {Path.CROSS: 0.02, Path.SHAPED: 0.02, Path.REACH: 0.02, Path.SAME: 0.01, Path.PLACEBO: 0.01}
+# REACH: three times the largest median that far resumes had in 90 runs on healthy servers.
+GATE = {Path.CROSS: 0.15, Path.SHAPED: 0.06, Path.REACH: 0.1, Path.SAME: 0.03, Path.PLACEBO: 0.03}
 BENIGN_OFFSET = 0.25
 HARD_GAP = 1.0
 CONFIRM_LEVEL = 0.01
@@ -115,7 +116,7 @@ def _mean(
 
 
 def _sparse(pairs: Sequence[Pair]) -> Result:
-    loud = 2 * GATE[Path.CROSS] if pairs[0].path is Path.SHAPED else 2 * gate_of(pairs)
+    loud = 2 * (GATE[Path.CROSS] if pairs[0].path in (Path.SHAPED, Path.REACH) else gate_of(pairs))
     judged = [pair for pair in pairs if pair.null is not None]
     values = scores(judged)
     found = {

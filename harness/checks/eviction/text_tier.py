@@ -11,10 +11,12 @@ from harness.checks.eviction.arms import (
     AGAIN,
     DECODED,
     FAR,
+    FORKED,
     HIT,
     REFILLED,
     RETURNED,
     SENTINEL,
+    TOGETHER,
     TRAFFIC_COLD,
     VIRGIN,
     PromptArms,
@@ -24,7 +26,7 @@ from harness.stats.tests import discordant_greater, hazard_ratio_greater, rate_s
 
 RATIO = 3.0
 _DIGITS = re.compile(r"\d+")
-_ARMS = (HIT, RETURNED, REFILLED, DECODED, AGAIN, SENTINEL)
+_ARMS = (HIT, RETURNED, REFILLED, DECODED, TOGETHER, FORKED, AGAIN, SENTINEL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

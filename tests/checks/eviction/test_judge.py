@@ -9,7 +9,7 @@ from harness.checks.eviction.judge import judge
 from harness.checks.history import Capabilities
 from harness.checks.verdict import Status, Verdict
 from harness.records import CounterSample
-from tests.checks.eviction.histories import FAR, HEALTHY, STEPPED, Shot, both, history, shifted
+from tests.checks.eviction.histories import CACHED, FAR, HEALTHY, STEPPED, Shot, both, history, shifted
 
 HITS = ("hit", "cotraffic-hit", "refilled")
 ALL_HITS = (*HITS, "far")
@@ -373,3 +373,30 @@ def test_one_comparison_that_cannot_be_relied_on_leaves_no_pass() -> None:
     shots = (STEPPED, *(shot for shot in HEALTHY if shot.arm != "cotraffic-hit"))
     verdict = judge(history(change=wild, shots=shots, labels=lambda _: {"stepped": True}))
     assert verdict.status is Status.INCONCLUSIVE and "not to be relied on" in verdict.reason
+
+
+def test_a_far_resume_that_differs_more_than_hits_do_is_wrong_itself() -> None:
+    verdict = judge(history(change=shifted(("far",), 0.3), fresh=64))
+    assert verdict.status is Status.FAIL and "far/cold" in verdict.reason
+    offset = judge(history(change=both(shifted(("far",), 0.08), shifted(HITS, 0.05, seed="offset")), fresh=64))
+    assert offset.status is Status.PASS
+
+
+TOGETHER = Shot(arm="refilled-together", number=0, cached=CACHED)
+FORKED = Shot(arm="refilled-fork", number=0, cached=512)
+
+
+def test_prompts_that_were_filled_together_are_held_against_those_filled_alone() -> None:
+    shots = (*HEALTHY, TOGETHER)
+    healthy = judge(history(shots=shots))
+    assert healthy.status is Status.PASS and "32 refilled together (blind below 0.0" in healthy.reason
+    few = judge(history(change=shifted(("refilled-together",), 0.5, every=8), fresh=64, shots=shots))
+    assert few.status is Status.FAIL and "refilled-together/hit (sparse)" in few.reason
+
+
+def test_a_fork_that_resumes_too_deep_is_found_and_one_that_resumes_earlier_is_not_accused() -> None:
+    healthy = judge(history(shots=(*HEALTHY, FORKED)))
+    assert healthy.status is Status.PASS and healthy.details["refilled_fork"] == 32
+    deep = replace(FORKED, cached=CACHED)
+    wrong = judge(history(change=shifted(("refilled-fork",), 0.5, every=5), fresh=64, shots=(*HEALTHY, deep)))
+    assert wrong.status is Status.FAIL and "refilled-fork/hit" in wrong.reason
