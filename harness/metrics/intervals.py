@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special  # not scipy.stats: it takes longer to load than a short sweep to measure
 
 from harness.metrics.cell import MeasuredCell
 from harness.metrics.distribution import percentile_word
@@ -57,7 +57,7 @@ def rounds_interval(means: Sequence[float]) -> Interval | None:
     if len(means) < FEWEST_ROUNDS:
         return None
     centre, spread = float(np.mean(means)), float(np.std(means, ddof=1))
-    half = float(stats.t.ppf((1 + LEVEL) / 2, len(means) - 1)) * spread / math.sqrt(len(means))
+    half = float(special.stdtrit(len(means) - 1, (1 + LEVEL) / 2)) * spread / math.sqrt(len(means))
     return Interval(low=centre - half, high=centre + half)
 
 
@@ -72,7 +72,7 @@ def percentile_interval(values: Sequence[float], percent: float) -> Interval | N
         return None
     ordered = np.sort(np.asarray(values, dtype=np.float64))
     below = (np.asarray(values) <= np.percentile(ordered, percent)).astype(np.float64)
-    half = float(stats.norm.ppf((1 + LEVEL) / 2)) * math.sqrt(count * share * (1 - share) * _design_effect(below))
+    half = float(special.ndtri((1 + LEVEL) / 2)) * math.sqrt(count * share * (1 - share) * _design_effect(below))
     low, high = math.floor(count * share - half), math.ceil(count * share + half)
     if low < 0 or high > count - 1:
         return None

@@ -7,6 +7,7 @@ when the request was due and so includes the harness's and the connection's own 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -74,12 +75,23 @@ def latency_metrics(cell: MeasuredCell) -> tuple[Metric, ...]:
         values = [value for each in cell.completed if (value := latency(each)) is not None]
         metrics += distribution(f"{name}_ms", "ms", values, percentiles)
     note = _missing_times_note(cell)
-    inter_event = all_inter_event_ms(cell.completed)
-    one_each = all(each.complete.event_tokens is None for each in cell.completed)
-    itl = inter_event if one_each else np.concatenate([NO_VALUES_MS, *map(itl_ms, cell.completed)])
-    metrics += distribution("itl_ms", "ms", itl, percentiles, note)
-    metrics += distribution("inter_event_ms", "ms", inter_event, percentiles, note)
-    return tuple(metrics)
+    inter_event = distribution("inter_event_ms", "ms", all_inter_event_ms(cell.completed), percentiles, note)
+    if _one_token_each(cell.completed):
+        itl = tuple(replace(each, name=each.name.replace("inter_event", "itl")) for each in inter_event)
+    else:
+        itl = distribution("itl_ms", "ms", all_itl_ms(cell.completed), percentiles, note)
+    return (*metrics, *itl, *inter_event)
+
+
+def all_itl_ms(records: Sequence[Record]) -> npt.NDArray[np.float64]:
+    """`itl_ms` of many requests one after another."""
+    if _one_token_each(records):
+        return all_inter_event_ms(records)
+    return np.concatenate([NO_VALUES_MS, *map(itl_ms, records)])
+
+
+def _one_token_each(records: Sequence[Record]) -> bool:
+    return all(each.complete.event_tokens is None for each in records)
 
 
 def all_inter_event_ms(records: Sequence[Record]) -> npt.NDArray[np.float64]:

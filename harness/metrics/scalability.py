@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import nnls
 
 FEWEST_LEVELS = 6
 RESAMPLES = 400
@@ -60,6 +59,8 @@ def fit_scalability(levels: Sequence[float], throughputs: Sequence[float], seed:
 
 
 def _solve(n: npt.NDArray[np.float64], x: npt.NDArray[np.float64]) -> tuple[float, float, float]:
+    from scipy.optimize import nnls
+
     columns = np.stack([np.ones_like(n), n - 1, n * (n - 1)], axis=1)
     weights = x / n
     (base, contention, coherency), _ = nnls(columns * weights[:, None], np.ones_like(n))

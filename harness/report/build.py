@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from harness.report.derive import RunData, RunSummary, load_run, write_summary
 from harness.report.figures import Drawing, draw_all
 from harness.report.page import Picture, render_html, render_markdown
 from harness.report.tables import Table, run_tables
-from harness.store import RunFolder
+from harness.store import RunFolder, uncollected
 
 # Rounds of a check are asked one by one: their throughput means nothing, and their verdicts say the rest.
 CHECK_COMMANDS = frozenset({"check", "selftest"})
@@ -29,6 +30,7 @@ class ReportFiles:
     figures: tuple[Path, ...]
 
 
+@uncollected()
 def build_report(
     runs: Sequence[Path | RunData], out_dir: Path, percentiles: Sequence[float] | None = None
 ) -> ReportFiles:
@@ -51,8 +53,8 @@ def build_report(
     index_html, index_md = out_dir / "index.html", out_dir / "index.md"
     index_html.write_text(render_html(summaries, tables, pictures), encoding="utf-8")
     index_md.write_text(render_markdown(summaries, tables, pictures), encoding="utf-8")
-    csv = (*(write_csv(table, out_dir) for table in tables), _write_metrics(summaries, out_dir))
-    return ReportFiles(index_html=index_html, index_md=index_md, csv=csv, figures=tuple(figures))
+    tables_csv = (*(write_csv(table, out_dir) for table in tables), _write_metrics(summaries, out_dir))
+    return ReportFiles(index_html=index_html, index_md=index_md, csv=tables_csv, figures=tuple(figures))
 
 
 def _measured(summary: RunSummary) -> bool:
@@ -84,22 +86,27 @@ def picture_of(drawing: Drawing, out_dir: Path) -> Picture:
 
 def write_csv(table: Table, out_dir: Path) -> Path:
     """The table as a CSV file named after its slug."""
-    path = out_dir / f"{table.slug}.csv"
-    table.frame().to_csv(path, index=False)
-    return path
+    return _write_rows(out_dir / f"{table.slug}.csv", table.metrics, table.values)
 
 
 def _write_metrics(summaries: Sequence[RunSummary], out_dir: Path) -> Path:
     """Every metric of every cell, one a line, with its unit, count and note."""
-    import pandas as pd
-
     rows = [
-        (run.info.run_id, cell.cell, cell.concurrency, each.name, each.unit, each.value, each.count, each.note)
+        (run.info.run_id, cell.cell, cell.concurrency, each.name, each.unit, _float(each.value), each.count, each.note)
         for run in summaries
         for cell in run.cells
         for each in cell.metrics
     ]
-    path = out_dir / "metrics.csv"
-    columns = ["run", "cell", "concurrency", "metric", "unit", "value", "count", "note"]
-    pd.DataFrame(rows, columns=columns).to_csv(path, index=False)
+    columns = ("run", "cell", "concurrency", "metric", "unit", "value", "count", "note")
+    return _write_rows(out_dir / "metrics.csv", columns, rows)
+
+
+def _float(value: float | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def _write_rows(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Path:
+    """A CSV file; what is None is empty there."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows((columns, *rows))
     return path

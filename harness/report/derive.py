@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from harness.report.drafts import counted_in_cell
 from harness.report.rounds import over_rounds
 from harness.report.verdicts import read_judgements
 from harness.report.warnings import history_warnings, run_warnings
-from harness.store import CellHistory, RunFolder, read_cell, write_derived
+from harness.store import CellHistory, RunFolder, read_cell, uncollected, write_derived
 from workloads.plan import Json
 
 
@@ -52,6 +53,7 @@ class RunData:
     histories: Mapping[str, CellHistory]
 
 
+@uncollected()
 def load_run(run: RunFolder, percentiles: Sequence[float] | None = None) -> RunData:
     """Read every cell of a run and compute its metrics.
 
@@ -60,11 +62,15 @@ def load_run(run: RunFolder, percentiles: Sequence[float] | None = None) -> RunD
     chosen = tuple(percentiles) if percentiles is not None else _own_percentiles(run.info)
     options = MetricOptions(goodput=run.info.goodput, percentiles=chosen)
     plans = {plan.cell: plan for plan in run.rounds()}
-    histories = {name: read_cell(run, name) for name in run.cells() if not _left_out(run.info, name, plans.get(name))}
-    measured = [
-        _summarise(history, plans.get(name), options, run.info.target.engine) for name, history in histories.items()
-    ]
-    cells = with_correct_goodput(measured, read_judgements(run.path))
+    histories: dict[str, CellHistory] = {}
+    measured: list[Future[CellSummary]] = []
+    with ThreadPoolExecutor(1) as pool:  # Half of measuring is numpy's, which leaves the interpreter to the reading.
+        for name in run.cells():
+            if not _left_out(run.info, name, plans.get(name)):
+                histories[name] = read_cell(run, name)
+                job = (histories[name], plans.get(name), options, run.info.target.engine)
+                measured.append(pool.submit(_summarise, *job))
+    cells = with_correct_goodput([each.result() for each in measured], read_judgements(run.path))
     summary = RunSummary(
         path=run.path,
         info=run.info,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +17,7 @@ from matplotlib.figure import Figure
 from harness.clock import NS_PER_S
 from harness.metrics import CellSummary
 from harness.metrics.distribution import percentile_word
-from harness.metrics.latency import e2el_ms, itl_ms, ttft_ms
+from harness.metrics.latency import all_itl_ms, e2el_ms, ttft_ms
 from harness.records import Outcome, Record
 from harness.report import style
 from harness.report.acceptance_figure import draw_acceptance, has_drafts
@@ -26,6 +28,8 @@ from harness.report.tables import load_word
 from harness.store import CellHistory
 from workloads.plan import Phase
 
+T = TypeVar("T")
+F64 = npt.NDArray[np.float64]
 NOTHING = "no completed requests"
 LOAD_AXES = {"concurrency": "concurrency (requests in flight)", "request rate": "offered requests/s"}
 ECDF_POINTS = 400
@@ -95,27 +99,23 @@ def latency_percentiles(name: str, runs: Sequence[RunData]) -> Drawing:
     return Drawing(slug=name, title=title, words=described, figure=figure)
 
 
-def latency_distribution(
-    name: str, values_of: Callable[[Record], npt.NDArray[np.float64]], runs: Sequence[RunData]
-) -> Drawing:
+def latency_distribution(name: str, values_of: Callable[[Sequence[Record]], F64], runs: Sequence[RunData]) -> Drawing:
     """The share of values at or below each latency, a line per cell."""
     what = "tokens" if name == "itl" else "requests"
     label = {"ttft": "TTFT", "itl": "ITL", "e2el": "E2E latency"}[name]
     title = f"Distribution of {label}"
     figure, axes = style.new_axes(title, f"{label}, ms", f"share of {what} at or below")
     seen: list[float] = []
-    for index, (key, history) in enumerate(_histories(runs)):
-        values = np.sort(np.concatenate([np.empty(0), *(values_of(each) for each in _completed(history))]))
-        if not len(values):
+    for index, (key, (count, values, shares)) in enumerate(_of_each_cell(partial(_curve, values_of), runs)):
+        if not count:
             continue
-        ranks = np.unique(np.linspace(0, len(values) - 1, min(len(values), ECDF_POINTS)).round().astype(int))
         axes.step(
-            values[ranks],
-            (ranks + 1) / len(values),
+            values,
+            shares,
             where="post",
             color=style.colour(index),
             linestyle=style.dash(index),
-            label=f"{key} (n = {len(values):,})",
+            label=f"{key} (n = {count:,})",
         )
         seen += [max(float(values[0]), float(values[-1]) / 1e4), float(values[-1])]
     if seen:
@@ -129,15 +129,22 @@ def latency_distribution(
     )
 
 
+def _curve(values_of: Callable[[Sequence[Record]], F64], history: CellHistory) -> tuple[int, F64, F64]:
+    """How many values a cell has, some of them in order, and the share of values at or below each."""
+    values = np.sort(values_of(_completed(history)))
+    ranks = np.unique(np.linspace(0, max(len(values) - 1, 0), min(len(values), ECDF_POINTS)).round().astype(int))
+    return len(values), values[ranks], (ranks + 1) / max(len(values), 1)
+
+
 def tokens_over_time(runs: Sequence[RunData]) -> Drawing:
     """Output tokens per second over the time of each cell, a panel per cell."""
     title = "Output tokens over time"
     word = load_word([run.summary for run in runs])
     cells = [cell for run in runs for cell in run.summary.cells]
-    streams = [(f"{word} {key}", *_token_stream(history)) for key, history in _histories(runs)]
+    streams = _of_each_cell(_token_rates, runs)
     figure, panels = style.new_panels(title, max(len(streams), 1))
-    for axes, (key, times_s, tokens), cell in zip(panels, streams, cells, strict=False):
-        _draw_stream(axes, key, times_s, tokens)
+    for axes, (key, rates), cell in zip(panels, streams, cells, strict=False):
+        _draw_rates(axes, f"{word} {key}", rates)
         _mark_steady(axes, cell)
     if not streams:
         style.say_empty(panels[0], "no cells")
@@ -158,19 +165,29 @@ def _mark_steady(axes: Axes, cell: CellSummary) -> None:
     axes.set_title(f"steady: {throughput:,.0f}/s", loc="right", fontsize=9, fontweight="normal")
 
 
-def _draw_stream(axes: Axes, key: str, times_s: npt.NDArray[np.float64], tokens: npt.NDArray[np.float64]) -> None:
+def _draw_rates(axes: Axes, key: str, rates: tuple[F64, F64] | None) -> None:
     axes.set_ylabel("tokens/s")
-    if not len(times_s):
+    if rates is None:
         axes.set_title(key, fontweight="normal")
         style.say_empty(axes, "no token times")
         return
-    bin_s = _bin_seconds(float(times_s[-1]))
-    edges = bin_s * np.arange(max(int(times_s[-1] / bin_s), 1) + 1)  # whole bins: a part of one would look like a dip
-    counts, _ = np.histogram(times_s, bins=edges, weights=tokens)
-    axes.stairs(counts / bin_s, edges, color=style.colour(0), linewidth=1.6)
-    axes.set_title(f"{key} (mean of each {bin_s:g} s)", fontweight="normal")
-    axes.set_xlim(0, edges[-1])
-    axes.set_ylim(0, style.HEADROOM * max(counts / bin_s) or 1)
+    edges_s, per_s = rates
+    axes.stairs(per_s, edges_s, color=style.colour(0), linewidth=1.6)
+    axes.set_title(f"{key} (mean of each {edges_s[1]:g} s)", fontweight="normal")
+    axes.set_xlim(0, edges_s[-1])
+    axes.set_ylim(0, style.HEADROOM * max(per_s) or 1)
+
+
+def _token_rates(history: CellHistory) -> tuple[F64, F64] | None:
+    """Edges of equal bins in seconds from the first measured request, and the tokens a second in each."""
+    times_s, tokens = _token_stream(history)
+    if not len(times_s):
+        return None
+    last_s = float(times_s.max())
+    bin_s = _bin_seconds(last_s)
+    bins = max(int(last_s / bin_s), 1)  # whole bins: a part of one would look like a dip
+    counts, edges_s = np.histogram(times_s, bins=bins, range=(0, bins * bin_s), weights=tokens)
+    return edges_s, counts / bin_s
 
 
 def cached_share(runs: Sequence[RunData]) -> Drawing:
@@ -194,10 +211,9 @@ def cached_share(runs: Sequence[RunData]) -> Drawing:
     return Drawing(slug="cached_share", title=title, words="cached share of the prompt tokens per cell", figure=figure)
 
 
-def _one(latency: Callable[[Record], float | None]) -> Callable[[Record], npt.NDArray[np.float64]]:
-    def values(record: Record) -> npt.NDArray[np.float64]:
-        value = latency(record)
-        return np.array([] if value is None else [value], dtype=np.float64)
+def _each(latency: Callable[[Record], float | None]) -> Callable[[Sequence[Record]], F64]:
+    def values(records: Sequence[Record]) -> F64:
+        return np.array([value for each in records if (value := latency(each)) is not None], dtype=np.float64)
 
     return values
 
@@ -206,9 +222,9 @@ FIGURES: Mapping[str, Callable[[Sequence[RunData]], Drawing]] = {
     "throughput": throughput,
     "ttft": partial(latency_percentiles, "ttft"),
     "tpot": partial(latency_percentiles, "tpot"),
-    "ecdf_ttft": partial(latency_distribution, "ttft", _one(ttft_ms)),
-    "ecdf_itl": partial(latency_distribution, "itl", itl_ms),
-    "ecdf_e2el": partial(latency_distribution, "e2el", _one(e2el_ms)),
+    "ecdf_ttft": partial(latency_distribution, "ttft", _each(ttft_ms)),
+    "ecdf_itl": partial(latency_distribution, "itl", all_itl_ms),
+    "ecdf_e2el": partial(latency_distribution, "e2el", _each(e2el_ms)),
     "tokens_over_time": tokens_over_time,
     "cached_share": cached_share,
 }
@@ -280,6 +296,14 @@ def _histories(runs: Sequence[RunData]) -> list[tuple[str, CellHistory]]:
     return [(_cell_key(run, cell, runs), run.histories[cell.cell]) for run in runs for cell in run.summary.cells]
 
 
+def _of_each_cell(work: Callable[[CellHistory], T], runs: Sequence[RunData]) -> list[tuple[str, T]]:
+    """Something worked out of every cell, two at a time: numpy leaves the interpreter to others while it sorts."""
+    histories = _histories(runs)
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(work, (history for _, history in histories)))
+    return [(key, each) for (key, _), each in zip(histories, found, strict=True)]
+
+
 def _cell_key(run: RunData, cell: CellSummary, runs: Sequence[RunData]) -> str:
     level = cell.cell if cell.concurrency is None else str(cell.concurrency)
     level = level if cell.arrivals is None else cell.arrivals
@@ -295,26 +319,24 @@ def _completed(history: CellHistory) -> list[Record]:
     ]
 
 
-def _token_stream(history: CellHistory) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Sorted event times in seconds from the first measured request, and the tokens of each event."""
+def _token_stream(history: CellHistory) -> tuple[F64, F64 | None]:
+    """Event times in seconds from the first measured request, and the tokens of each event; None: one each."""
     measured = [each for each in history.records if each.invoke.phase is Phase.MEASURE]
     timed = [each for each in measured if each.event_times_ns is not None]
     if not timed:
-        return np.empty(0), np.empty(0)
+        return np.empty(0), None
     start_ns = min(each.invoke.planned_ns for each in measured)
     times_s = (np.concatenate([_event_times_ns(each) for each in timed]) - start_ns) / NS_PER_S
     if all(each.complete.event_tokens is None for each in timed):
-        return np.sort(times_s), np.ones(len(times_s))
-    tokens = np.concatenate([_event_tokens(each) for each in timed])
-    order = np.argsort(times_s, kind="stable")
-    return times_s[order], tokens[order]
+        return times_s, None
+    return times_s, np.concatenate([_event_tokens(each) for each in timed])
 
 
 def _event_times_ns(record: Record) -> npt.NDArray[np.int64]:
     return np.empty(0, dtype=np.int64) if record.event_times_ns is None else record.event_times_ns
 
 
-def _event_tokens(record: Record) -> npt.NDArray[np.float64]:
+def _event_tokens(record: Record) -> F64:
     tokens = record.complete.event_tokens
     return np.ones(len(_event_times_ns(record))) if tokens is None else np.asarray(tokens, dtype=np.float64)
 

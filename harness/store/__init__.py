@@ -2,6 +2,7 @@
 
 from harness.store.errors import StoreError
 from harness.store.folder import RunFolder, RunListing, list_runs, new_run_id, write_derived
+from harness.store.garbage import uncollected
 from harness.store.read import CellHistory, read_cell, read_raw
 from harness.store.writer import CellWriter
 
@@ -15,5 +16,6 @@ __all__ = [
     "new_run_id",
     "read_cell",
     "read_raw",
+    "uncollected",
     "write_derived",
 ]

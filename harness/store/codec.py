@@ -10,10 +10,11 @@ import math
 import types
 import typing
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, Union
 
 import orjson
@@ -33,7 +34,7 @@ class NotReadable(ValueError):
 
 
 def encode_line(kind: str, record: DataclassInstance, **more: Json) -> bytes:
-    """One line of history.jsonl or plan.jsonl, newline included; `more` are keys beside the record's own.
+    """One line of history.jsonl or plan.jsonl, newline included; `more` are keys beside the record's own, or instead.
 
     A lone surrogate (half a character, which UTF-8 cannot carry) becomes U+FFFD and the line is marked "lossy".
     """
@@ -61,19 +62,18 @@ def decode(kind: type[T], value: object, unread: Unread) -> T:
     """
     if type(value) is not dict:
         raise NotReadable(f"{kind.__name__}: an object was expected, got {type(value).__name__}")
-    readers, optional = _field_readers(typing.cast(Hashable, kind))
-    known: dict[str, object] = {}
+    plan = _plan(typing.cast(Hashable, kind), tuple(value), tuple(map(type, value.values())))
+    known: dict[str, object] = dict(zip(plan.names, value.values(), strict=True))
     name = ""
     try:
-        for name, item in value.items():
-            if (read := readers.get(name)) is not None:
-                known[name] = read(item, unread)
-            else:
-                unread[f"{kind.__name__}.{name}"] += 1
+        for name, read in plan.readers:
+            known[name] = read(known[name], unread)
     except (TypeError, ValueError) as error:
         raise NotReadable(f"{kind.__name__}.{name}: {error}") from error
-    for missing in optional:
-        known.setdefault(missing, None)
+    for name in plan.unknown:
+        del known[name]
+        unread[f"{kind.__name__}.{name}"] += 1
+    known.update(plan.missing)
     try:
         return kind(**known)
     except (TypeError, ValueError) as error:
@@ -81,7 +81,17 @@ def decode(kind: type[T], value: object, unread: Unread) -> T:
 
 
 def _own_fields(record: DataclassInstance) -> dict[str, object]:
-    return {each.name: getattr(record, each.name) for each in fields(record)}
+    names, values_of = _fields_of(type(record))
+    return dict(zip(names, values_of(record), strict=True))
+
+
+@cache
+def _fields_of(
+    kind: type[DataclassInstance],
+) -> tuple[tuple[str, ...], Callable[[DataclassInstance], Iterable[object]]]:
+    """The names of a record's fields and what gives their values in one go."""
+    names = tuple(each.name for each in fields(kind))
+    return names, attrgetter(*names) if len(names) > 1 else lambda record: [getattr(record, each) for each in names]
 
 
 def _plain(value: object) -> object:
@@ -106,16 +116,59 @@ def _without_surrogates(value: object) -> object:
     return value
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """How to read objects with the same keys and the same types of values; records of a run have few such shapes.
+
+    names: its keys; those of fields are the very strings that the class knows, which a call finds at once among its
+    parameters. readers: of the fields whose value is not the record's as it stands. missing: fields without default,
+    as None.
+    """
+
+    names: tuple[str, ...]
+    readers: tuple[tuple[str, Reader], ...]
+    missing: Mapping[str, None]
+    unknown: tuple[str, ...]
+
+
+@lru_cache(maxsize=1024)
+def _plan(kind: type, names: tuple[str, ...], value_types: tuple[type, ...]) -> _Plan:
+    hints = _hints(kind)
+    known = [(name, value_type) for name, value_type in zip(names, value_types, strict=True) if name in hints]
+    own = {name: name for name in hints}
+    return _Plan(
+        names=tuple(own.get(name, name) for name in names),
+        readers=tuple((name, _reader(hints[name])) for name, found in known if not _stays(hints[name], found)),
+        missing={name: None for name in _optional(kind) if name not in names},
+        unknown=tuple(name for name in names if name not in hints),
+    )
+
+
 @cache
-def _field_readers(kind: type) -> tuple[dict[str, Reader], tuple[str, ...]]:
+def _hints(kind: type) -> dict[str, object]:
     hints = typing.get_type_hints(kind)
-    readers = {each.name: _reader(hints[each.name]) for each in fields(kind)}
-    optional = tuple(
+    return {each.name: hints[each.name] for each in fields(kind)}
+
+
+@cache
+def _optional(kind: type) -> tuple[str, ...]:
+    """Fields that are None where an object lacks them."""
+    return tuple(
         each.name
         for each in fields(kind)
-        if each.default is MISSING and each.default_factory is MISSING and _allows_none(hints[each.name])
+        if each.default is MISSING and each.default_factory is MISSING and _allows_none(_hints(kind)[each.name])
     )
-    return readers, optional
+
+
+def _stays(hint: object, value_type: type) -> bool:
+    """Whether every value of a JSON type is a field's value as it stands, so that its reader need not look at it."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if hint in _SCALARS:
+        return value_type is hint
+    if origin in (Union, types.UnionType):
+        only = _only_or_none(inner)
+        return only is None or value_type is type(None) or _stays(only, value_type)
+    return origin is not None and issubclass(origin, Mapping) and value_type is dict and _reader(inner[1]) is _as_it_is
 
 
 def _allows_none(hint: object) -> bool:
@@ -140,11 +193,17 @@ def _reader(hint: object) -> Reader:
 
 
 def _union_reader(inner: tuple[object, ...]) -> Reader:
-    others = [each for each in inner if each is not type(None)]
-    if len(others) != 1 or len(others) == len(inner):
+    only = _only_or_none(inner)
+    if only is None:
         return _as_it_is
-    read = _reader(others[0])
+    read = _reader(only)
     return lambda value, unread: None if value is None else read(value, unread)
+
+
+def _only_or_none(inner: tuple[object, ...]) -> object | None:
+    """The one type of a union beside None; None for any other union, whose values are taken as they are."""
+    others = [each for each in inner if each is not type(None)]
+    return others[0] if len(others) == 1 and len(others) < len(inner) else None
 
 
 def _as_it_is(value: object, unread: Unread) -> object:

@@ -25,9 +25,10 @@ from harness.store import layout
 from harness.store.codec import NotReadable, Unread, decode
 from harness.store.errors import StoreError
 from harness.store.folder import RunFolder
+from harness.store.garbage import uncollected
 from harness.store.sidecar import Segment, decode_segments
 
-SHARED = frozenset({"cell", "step", "route", "arm", "parameters", "labels", "finish_reason", "extra"})
+SHARED = ("cell", "step", "route", "arm", "parameters", "labels", "finish_reason", "extra")
 NO_ANSWER = "the harness ended before it wrote an answer down"
 
 
@@ -64,9 +65,10 @@ def read_cell(run: RunFolder, cell: str) -> CellHistory:
     """The history of a cell, finished or not. Raises StoreError if there is none, or if its cell.json is damaged."""
     folder = run.path / cell
     lines = _Lines()
-    lines.read(_raw_lines(folder / layout.HISTORY))
-    info = _read_info(folder / layout.CELL, lines.unread)
-    records, lost_times = _join(lines, _read_sidecar(folder / layout.TIMES))
+    with uncollected():
+        _read_lines(folder / layout.HISTORY, lines)
+        info = _read_info(folder / layout.CELL, lines.unread)
+        records, lost_times = _join(lines, _read_sidecar(folder / layout.TIMES))
     seen = lines.invokes.keys() | lines.completes.keys()
     closed = info is not None or lines.closed
     steps = tuple(each for each in lines.invokes.values() if each.step != "ask")
@@ -76,7 +78,7 @@ def read_cell(run: RunFolder, cell: str) -> CellHistory:
         records=records,
         steps=steps,
         counters=tuple(lines.counters),
-        gap=() if closed else tuple(each for each in lines.reserved if each not in seen),
+        gap=() if closed else tuple(each for each in lines.reserved_ids() if each not in seen),
         torn_lines=lines.torn,
         unreadable_lines=lines.unreadable,
         unknown_lines=lines.unknown,
@@ -102,7 +104,7 @@ class _Lines:
     completes: dict[str, Complete] = field(default_factory=dict)
     wide_deltas: dict[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
     counters: list[CounterSample] = field(default_factory=list)
-    reserved: dict[str, None] = field(default_factory=dict)
+    reserved: list[tuple[str, int, int]] = field(default_factory=list)
     closed: bool = False
     torn: int = 0
     unreadable: int = 0
@@ -113,12 +115,20 @@ class _Lines:
 
     def share(self, values: dict[str, object]) -> None:
         """Let a line have the very values that the one before has: most requests of a cell differ in little."""
-        for name in SHARED & values.keys():
-            last = self.shared.get(name)
-            if last == values[name]:
-                values[name] = last
-            else:
-                self.shared[name] = values[name]
+        shared = self.shared
+        for name in SHARED:
+            value = values.get(name)
+            if value is not None:
+                if shared.get(name) == value:
+                    values[name] = shared[name]
+                else:
+                    shared[name] = value
+
+    def reserved_ids(self) -> Iterable[str]:
+        """Every id of the reserved ranges, once."""
+        return dict.fromkeys(
+            f"{prefix}{number}" for prefix, first, end in self.reserved for number in range(first, end)
+        )
 
     def read(self, lines: Iterable[bytes]) -> None:
         for line in lines:
@@ -165,7 +175,7 @@ def _take_reserve(lines: _Lines, values: dict[str, object]) -> None:
     first, end = values["from"], values["to"]
     if not isinstance(first, int) or not isinstance(end, int):
         raise TypeError("a reserved range needs whole numbers")
-    lines.reserved.update(dict.fromkeys(f"{values['prefix']}{number}" for number in range(first, end)))
+    lines.reserved.append((str(values["prefix"]), first, end))
 
 
 def _take_closed(lines: _Lines, values: dict[str, object]) -> None:
@@ -181,10 +191,10 @@ _TAKERS: dict[str, Callable[[_Lines, dict[str, object]], None]] = {
 }
 
 
-def _raw_lines(path: Path) -> Iterable[bytes]:
+def _read_lines(path: Path, lines: _Lines) -> None:
     try:
         with path.open("rb") as file:
-            yield from file
+            lines.read(file)
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}") from error
 
@@ -230,9 +240,7 @@ def _unanswered(request_id: str) -> Complete:
 def _all_times(lines: _Lines, sidecar_us: npt.NDArray[np.uint32]) -> dict[str, npt.NDArray[np.int64] | None]:
     """Event times of every request that has some, by request id; None for those the file lacks."""
     timed = {
-        name: Segment(
-            offset=each.times_offset, count=each.event_count, sent_ns=each.sent_ns, wide=lines.wide_deltas.get(name, ())
-        )
+        name: Segment(each.times_offset, each.event_count, each.sent_ns, lines.wide_deltas.get(name, ()))
         for name, each in lines.completes.items()
         if each.times_offset is not None and each.sent_ns is not None
     }

@@ -8,8 +8,9 @@ fit (a gap of 71.6 minutes or more, or a step back) is stored as WIDE and kept b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -41,19 +42,18 @@ def decode_times(
     return sent_ns + np.cumsum(whole_us) * NS_PER_US
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
-    """What belongs to one request: `count` deltas from `offset` on; wide as `encode_times` gives it."""
+class Segment(NamedTuple):
+    """What belongs to one request: `events` deltas from `offset` on; wide as `encode_times` gives it."""
 
     offset: int
-    count: int
+    events: int
     sent_ns: int
     wide: Sequence[tuple[int, int]] = ()
 
     @property
     def end(self) -> int:
         """The offset after its last delta."""
-        return self.offset + self.count
+        return self.offset + self.events
 
 
 def decode_segments(
@@ -63,13 +63,14 @@ def decode_segments(
 
     All times are views of one array, made by one running sum over the file: a million requests cost what one does.
     """
-    held = sorted(
-        (each for each in segments if each.count and each.end <= len(deltas_us)), key=lambda each: each.offset
-    )
-    if any(left.end > right.offset for left, right in pairwise(held)):
+    there = len(deltas_us)
+    held = sorted((each for each in segments if each.events and each.offset + each.events <= there), key=itemgetter(0))
+    if any(left.offset + left.events > right.offset for left, right in pairwise(held)):
         return [_one(deltas_us, each) for each in segments]
     times_ns = _running_sum(deltas_us, held)
-    return [times_ns[each.offset : each.end] if each.end <= len(times_ns) else None for each in segments]
+    return [
+        times_ns[offset : offset + events] if offset + events <= there else None for offset, events, _, _ in segments
+    ]
 
 
 def _one(deltas_us: npt.NDArray[np.uint32], segment: Segment) -> npt.NDArray[np.int64] | None:

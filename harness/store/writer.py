@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +16,7 @@ from harness.store import layout
 from harness.store.codec import encode_document, encode_line
 from harness.store.sidecar import encode_times
 from harness.store.spool import Spool, write_failed
+from workloads.plan import Json
 
 RESERVE_BLOCK = 128
 TIME_BYTES = 4
@@ -133,9 +133,10 @@ class CellWriter:
             offset = self._times.add(deltas_us.tobytes()) // TIME_BYTES
         if raw is not None:
             self._write_raw(complete.request_id, raw)
-        stored = replace(complete, times_offset=offset, raw_kept=raw is not None)
-        more = {"wide_deltas_us": wide} if wide else {}
-        self._history.add(encode_line("complete", stored, **more))
+        more: dict[str, Json] = {"times_offset": offset, "raw_kept": raw is not None}
+        if wide:
+            more["wide_deltas_us"] = wide
+        self._history.add(encode_line("complete", complete, **more))
 
     def _write_raw(self, request_id: str, raw: bytes) -> None:
         path = layout.raw_path(self._folder, request_id)

@@ -5,7 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.metrics.latency import e2el_ms, inter_event_ms, itl_ms, planned_ttft_ms, tpot_ms, ttft_ms
+from harness.metrics.cell import MetricOptions, measured_cell
+from harness.metrics.latency import (
+    all_itl_ms,
+    e2el_ms,
+    inter_event_ms,
+    itl_ms,
+    latency_metrics,
+    planned_ttft_ms,
+    tpot_ms,
+    ttft_ms,
+)
 from tests.metrics.build import answered, without_times
 
 
@@ -63,3 +73,20 @@ def test_itl_adds_up_to_the_time_after_the_first_event(gaps: list[tuple[int, int
     record = answered("a", events_ms=events_ms, event_tokens=tokens, output_tokens=sum(tokens))
     assert itl_ms(record).sum() == pytest.approx(events_ms[-1] - events_ms[0])
     assert tpot_ms(record) == pytest.approx(itl_ms(record).mean())
+
+
+@pytest.mark.parametrize("tokens", [None, (1, 2, 1)])
+def test_itl_of_many_requests_is_that_of_each(tokens: tuple[int, ...] | None) -> None:
+    more = answered("b", events_ms=(100, 130, 135), event_tokens=tokens, output_tokens=4)
+    records = [answered("a", events_ms=(100, 107)), without_times(answered("c")), more, answered("d", events_ms=(5,))]
+    assert all_itl_ms(records).tolist() == [value for each in records for value in itl_ms(each)]
+
+
+@pytest.mark.parametrize(("tokens", "itl"), [(None, [20, 20]), ((1, 2), [10, 10, 20])])
+def test_itl_is_inter_event_latency_only_where_events_hold_one_token(
+    tokens: tuple[int, ...] | None, itl: list[float]
+) -> None:
+    records = [answered("a", events_ms=(100, 120), event_tokens=tokens), answered("b", events_ms=(100, 120))]
+    found = {each.name: each for each in latency_metrics(measured_cell(records, None, MetricOptions()))}
+    assert (found["mean_itl_ms"].value, found["mean_itl_ms"].count) == (pytest.approx(np.mean(itl)), len(itl))
+    assert (found["mean_inter_event_ms"].value, found["mean_inter_event_ms"].count) == (20, 2)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.records import CounterSample, ErrorKind, Outcome
-from harness.store import CellWriter, RunFolder, StoreError, read_cell, read_raw
+from harness.store import CellWriter, RunFolder, StoreError, read_cell, read_raw, uncollected
 from tests.store import samples
 
 TIMES_NS = [5_000_000, 7_000_000, 9_000_000]
@@ -199,3 +200,11 @@ def test_kill_9_leaves_every_used_id_in_the_records_or_the_gap(tmp_path: Path) -
     assert cell.info is None
     with run, run.cell("c1") as writer:
         assert writer.next_request_id() not in used
+
+
+def test_the_collector_rests_while_records_are_read_and_works_again_after() -> None:
+    with uncollected():
+        with uncollected():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()

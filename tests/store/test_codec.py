@@ -73,6 +73,27 @@ def test_a_wrong_type_names_its_field(change: dict[str, object]) -> None:
         decode(Complete, values, Counter())
 
 
+@given(
+    order=st.permutations(list(body(encode_line("x", samples.complete("a-0"))))),
+    silent=st.sets(
+        st.sampled_from(["usage", "text", "sent_ns", "event_tokens", "finish_reason", "output_tokens_source"])
+    ),
+)
+def test_keys_in_any_order_and_values_that_are_none_are_read_alike(order: list[str], silent: set[str]) -> None:
+    values = body(encode_line("x", samples.complete("a-0")))
+    shuffled = {name: None if name in silent else values[name] for name in order}
+    expected = replace(samples.complete("a-0"), **dict.fromkeys(silent))  # type: ignore[arg-type]
+    assert decode(Complete, shuffled, Counter()) == expected
+
+
+def test_a_whole_number_is_no_truth_value_after_many_lines_that_were_right() -> None:
+    values = body(encode_line("x", samples.complete("a-0")))
+    for _ in range(3):
+        decode(Complete, values, Counter())
+    with pytest.raises(NotReadable, match="retries"):
+        decode(Complete, {**values, "retries": True}, Counter())
+
+
 def test_a_missing_field_without_default_is_not_invented() -> None:
     with pytest.raises(NotReadable, match="outcome"):
         decode(Complete, {"request_id": "a"}, Counter())

@@ -50,7 +50,7 @@ def test_all_requests_of_a_file_at_once_are_each_as_if_alone(
     parts, segments, offset = [], [], 0
     for sent_ns, gaps_ns, nobodys in requests:
         deltas_us, wide = encode_times(sent_ns, sent_ns + np.cumsum(np.array(gaps_ns, dtype=np.int64)))
-        segments.append(Segment(offset=offset, count=len(deltas_us), sent_ns=sent_ns, wide=wide))
+        segments.append(Segment(offset=offset, events=len(deltas_us), sent_ns=sent_ns, wide=wide))
         parts += [deltas_us, np.full(nobodys, 7, "<u4")]
         offset += len(deltas_us) + nobodys
     file = np.concatenate([np.empty(0, "<u4"), *parts])
@@ -62,8 +62,8 @@ def test_all_requests_of_a_file_at_once_are_each_as_if_alone(
 
 def test_a_segment_that_the_file_lacks_has_no_times_and_segments_may_overlap() -> None:
     file = np.array([1, 2, 3], "<u4")
-    lacking = Segment(offset=2, count=2, sent_ns=0)
-    assert decode_segments(file, [lacking, Segment(offset=1, count=1, sent_ns=5)])[0] is None
-    twice = [Segment(offset=0, count=2, sent_ns=0), Segment(offset=1, count=2, sent_ns=10)]
+    lacking = Segment(offset=2, events=2, sent_ns=0)
+    assert decode_segments(file, [lacking, Segment(offset=1, events=1, sent_ns=5)])[0] is None
+    twice = [Segment(offset=0, events=2, sent_ns=0), Segment(offset=1, events=2, sent_ns=10)]
     found = [times.tolist() for times in decode_segments(file, twice) if times is not None]
     assert found == [[1_000, 3_000], [2_010, 5_010]]
