@@ -57,6 +57,12 @@ class PlanRequest:
     elsewhere: bool = False
     compared: bool = False
 
+    @property
+    def table_fields(self) -> Mapping[str, Json]:
+        """`logprob_fields` for tables in which no two tokens are one; vLLM names them by text unless told otherwise."""
+        by_id = self.logprob_fields and self.capabilities.engine == "vllm"
+        return {**self.logprob_fields, **({"return_tokens_as_token_ids": True} if by_id else {})}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:

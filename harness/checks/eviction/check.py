@@ -34,7 +34,7 @@ def plan(request: PlanRequest) -> Waves:
             flood_tokens=_flood_tokens(request),
             chunk_tokens=known.chunk_tokens,
             long_tails=follow_up is not None,
-            fields=request.logprob_fields,
+            fields=request.table_fields,
         ),
     )
 
