@@ -9,6 +9,8 @@ from harness.records import TokenLogprob
 
 TOP = 5
 POSITIONS = 16
+# How bytes that are no character by themselves are written, one like the other.
+BROKEN_CHARACTER = "\ufffd"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +22,14 @@ class Flip:
 
     position: int
     gap: float
+
+
+def stands_for_many(token: str) -> bool:
+    """Whether a token as it is written may be one of many: part of a character, or nothing that shows.
+
+    In a table named by text one of them stands for all.
+    """
+    return token == "" or BROKEN_CHARACTER in token
 
 
 def squared_gap(one: TokenLogprob, other: TokenLogprob, top: int = TOP) -> float | None:

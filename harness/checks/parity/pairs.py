@@ -8,11 +8,9 @@ from itertools import combinations
 
 from harness.checks.eviction.arms import HIT, VIRGIN, PromptArms, Shot
 from harness.checks.eviction.pairs import FIRST, Pair, Path
-from harness.stats.gaps import first_flip, mean_gap, squared_gaps
+from harness.stats.gaps import first_flip, mean_gap, squared_gaps, stands_for_many
 
 COLD, WARM = "cold", "hit"
-# How bytes that are no character by themselves are written: many tokens look like this one, and some show nothing.
-BROKEN_CHARACTER = "\ufffd"
 _Two = tuple[Shot, Shot]
 
 
@@ -43,14 +41,12 @@ def _warm(arms: PromptArms) -> list[Shot]:
 
 
 def _named_apart(shot: Shot) -> Shot:
-    """Without the tokens that many are written like: in a table named by text one of them stands for all, and not the
-    same one on both servers. Ids would tell them apart, but a gateway may drop the field that asks for them."""
-    tables = tuple(replace(each, top=tuple(pair for pair in each.top if _is_one(pair[0]))) for each in shot.logprobs)
+    """Without the tokens that many are written like, of which the two servers may name another one each. Ids would tell
+    them apart, but a gateway may drop the field that asks for them."""
+    tables = tuple(
+        replace(each, top=tuple(pair for pair in each.top if not stands_for_many(pair[0]))) for each in shot.logprobs
+    )
     return replace(shot, logprobs=tables)
-
-
-def _is_one(token: str) -> bool:
-    return token != "" and BROKEN_CHARACTER not in token
 
 
 def _within(shots: Sequence[Shot]) -> list[_Two]:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.records import TokenLogprob
+from harness.stats.gaps import stands_for_many
 
 Floats = npt.NDArray[np.float64]
 # Lower ends of the groups in the table; the last group is everything outside.
@@ -69,8 +70,15 @@ class Draws:
 
 
 def draws(positions: Sequence[TokenLogprob]) -> Draws:
-    """Count tokens; those without a table or a log-probability are left out."""
-    known = [each for each in positions if each.top and each.logprob is not None]
+    """Count tokens; those without a table or a log-probability are left out.
+
+    So are those whose table holds a token that many are written like: one drawn from outside would be taken for it.
+    """
+    known = [
+        each
+        for each in positions
+        if each.top and each.logprob is not None and not any(stands_for_many(token) for token, _ in each.top)
+    ]
     listed = min((len(each.top) for each in known), default=0)
     excess, expected, variance = np.zeros(len(NAMES)), np.zeros(len(NAMES)), np.zeros((len(NAMES), len(NAMES)))
     for each in known:

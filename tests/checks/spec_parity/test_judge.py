@@ -260,3 +260,11 @@ def test_surprise_of_a_token_below_the_table_counts_as_its_last() -> None:
     below = TokenLogprob(token="z", logprob=-9.0, top=top)
     assert surprise(below) == pytest.approx(math.log(0.25) - expected)
     assert surprise(TokenLogprob(token="a", logprob=None)) is None
+
+
+def test_tables_with_a_token_that_many_are_written_like_are_not_counted() -> None:
+    """Of llama.cpp: bytes that are no character; one drawn from outside the table looks like one in it."""
+    plain = TokenLogprob(token="b", logprob=-3.0, top=(("a", -0.1), ("c", -4.0)))
+    broken = replace(plain, token="\ufffd", top=(("a", -0.1), ("\ufffd", -4.0)))
+    assert draws([plain, broken, broken]).tokens == draws([plain]).tokens == 1
+    assert draws([replace(plain, token="\ufffd")]).tokens == 1
