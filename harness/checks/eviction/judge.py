@@ -23,7 +23,7 @@ NAME = "eviction"
 LARGEST_BLIND_SPOT = 0.35
 """Nats: a run that could have missed more than this does not pass."""
 LOUDEST = 2 * LARGEST_BLIND_SPOT
-"""Nats: where one comparison is blind below more than this, something moves answers that no noise explains."""
+"""Nats: where a comparison of many prompts is blind below more, something moves answers that no noise explains."""
 APART = (PARTIAL, TOGETHER, FORKED, FAR)
 """Arms that a pass tells apart: few prompts go through them, or, of the far one, it is a control first."""
 _SHOWN = 5
@@ -146,17 +146,18 @@ def _conclusion(
     if not any(name.startswith((f"{HIT}/", f"{TRAFFIC_HIT}/")) for name in decision.smallest_effects):
         reason = "hits were not measured: too few prompts had a resume from far back beside them (several caches?)"
         return Status.INCONCLUSIVE, reason, None
-    worst = passing_effect(_but(decision.smallest_effects, *APART))
+    common = _but(decision.smallest_effects, *APART)
+    worst = passing_effect(common)
     if worst > LARGEST_BLIND_SPOT:
         reason = f"too noisy or too few prompts: blind below {worst:.2f} nats, {LARGEST_BLIND_SPOT} are allowed"
         return Status.INCONCLUSIVE, reason, None
-    loudest = max(decision.smallest_effects, key=decision.smallest_effects.__getitem__)
-    if decision.smallest_effects[loudest] > LOUDEST:
-        nats = decision.smallest_effects[loudest]
+    loudest = max(common, key=common.__getitem__)
+    if common[loudest] > LOUDEST:
+        nats = common[loudest]
         reason = f"too noisy: {loudest} is blind below {nats:.2f} nats: what it is held against is not to be relied on"
         return Status.INCONCLUSIVE, reason, None
     alone = blind_alone(decision.smallest_effects)
-    same = [nats for name, nats in _but(decision.smallest_effects, *APART).items() if "/cold" not in name]
+    same = [nats for name, nats in common.items() if "/cold" not in name]
     tight = f" ({max(same):.3f} where the path is the same)" if same else ""
     if worst > alone:
         tight += f", below {worst:.2f} beside other requests"

@@ -186,9 +186,13 @@ def _cold_pair(arms: PromptArms, arm: str, shots: Sequence[Shot], virgins: Seque
 def _hit_pair(
     arms: PromptArms, arm: str, shots: Sequence[Shot], hits: Sequence[Shot], reference: str = HIT
 ) -> Pair | None:
+    """What agrees with the cold answer is right, even where the hit is not so: a prompt on the brink of two routes
+    through the experts goes either way, by what filled the cache.
+    """
     virgins = arms.of(VIRGIN)
     quiet = [*_within(virgins), *_within(hits), *_within(shots), *_between(arms.of(TRAFFIC_COLD), virgins[:1])]
-    return _pair(f"{arm}/{reference}", Path.SAME, arms, _between(shots, hits[:1]), quiet, [], shots, hits)
+    near = [_nearer(_between([shot], [*hits[:1], *virgins[:1]])) for shot in shots if _between([shot], hits[:1])]
+    return _pair(f"{arm}/{reference}", Path.SAME, arms, near, quiet, [], shots, hits)
 
 
 def _short_pair(arms: PromptArms, shots: Sequence[Shot]) -> Pair | None:
@@ -244,6 +248,11 @@ def _pair(
 
 def _between(shots: Iterable[Shot], references: Sequence[Shot]) -> list[_Gap]:
     return [gap for shot in shots for gap in [_gap(shot, other) for other in references] if gap is not None]
+
+
+def _nearer(gaps: Sequence[_Gap]) -> _Gap:
+    """One answer's gap to whichever of its references it is nearer to."""
+    return min(gaps, key=lambda gap: gap.whole)
 
 
 def _within(shots: Sequence[Shot]) -> list[_Gap]:

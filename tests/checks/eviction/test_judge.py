@@ -400,3 +400,10 @@ def test_a_fork_that_resumes_too_deep_is_found_and_one_that_resumes_earlier_is_n
     deep = replace(FORKED, cached=CACHED)
     wrong = judge(history(change=shifted(("refilled-fork",), 0.5, every=5), fresh=64, shots=(*HEALTHY, deep)))
     assert wrong.status is Status.FAIL and "refilled-fork/hit" in wrong.reason
+
+
+def test_a_refilled_answer_that_agrees_with_the_cold_one_is_right_where_its_hit_took_another_route() -> None:
+    def on_the_brink(index: int, shot: Shot) -> Shot:
+        return replace(shot, shift=0.19, seed="route") if index == 7 and shot.arm in ("hit", "far") else shot
+
+    assert judge(history(change=on_the_brink)).status is Status.PASS
