@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import lru_cache
+
 _LONGEST_LINE_BYTES = 8192
 
 
@@ -29,8 +32,6 @@ class ChunkedBody:
         if self.finished:
             self.leftover += piece
             return b""
-        if self._left == 0 and not self._buffer and not self._in_trailer and (whole := _only_chunk(piece)) is not None:
-            return whole
         data = self._buffer + piece if self._buffer else piece
         payload: list[bytes] = []
         position = 0
@@ -49,6 +50,18 @@ class ChunkedBody:
         self._buffer = b"" if self.finished else data[position:]
         self.leftover = data[position:] if self.finished else b""
         return payload[0] if len(payload) == 1 else b"".join(payload)
+
+    def feed_each(self, pieces: Iterable[bytes], payloads: list[bytes]) -> None:
+        """Add the payload inside each piece to `payloads`, as `feed` gives it; those before a broken one stay."""
+        for piece in pieces:
+            if self._left == 0 and not self._buffer and not self._in_trailer:
+                # Servers that flush each token send pieces of exactly one chunk.
+                end = piece.find(b"\r\n", 0, 10)
+                size = _plain_size(piece[:end]) if end > 0 else None
+                if size is not None and end + 4 + size == len(piece) and piece[-2:] == b"\r\n":
+                    payloads.append(piece[end + 2 : -2])
+                    continue
+            payloads.append(self.feed(piece))
 
     def _line(self, data: bytes, position: int) -> int | None:
         """Take the line break after a chunk, a size line or a trailer line; None if it is not whole yet."""
@@ -87,14 +100,10 @@ class ChunkedBody:
             self._left = size + 2
 
 
-def _only_chunk(piece: bytes) -> bytes | None:
-    """The payload of a piece that is exactly one chunk, as servers that flush each token send; None for any other."""
-    end = piece.find(b"\r\n", 0, 10)
-    digits = piece[:end]
-    if end < 1 or not digits.isalnum() or not piece.endswith(b"\r\n"):
-        return None
+@lru_cache(maxsize=1024)
+def _plain_size(line: bytes) -> int | None:
+    """The size that a line without extensions tells; None for any other line, and for the last chunk."""
     try:
-        size = int(digits, 16)
+        return (int(line, 16) or None) if line.isalnum() else None
     except ValueError:
         return None
-    return piece[end + 2 : -2] if size > 0 and end + 4 + size == len(piece) else None

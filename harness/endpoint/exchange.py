@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import accumulate
+from itertools import accumulate, compress
 
 from harness.endpoint.chunked import ChunkedBody, FramingError
 from harness.endpoint.gateway import RESPONSE_CACHE
@@ -114,8 +114,7 @@ class Exchange:
         if self.bad_framing is not None:
             raise FramingError(self.bad_framing)
         try:
-            for piece in self.pieces[len(self.parts) :]:
-                self.parts.append(self.framing.feed(piece))
+            self.framing.feed_each(self.pieces[len(self.parts) :], self.parts)
         except FramingError as trouble:
             self.bad_framing = str(trouble)
             raise
@@ -131,15 +130,14 @@ class Exchange:
         parts = self.pieces if self.framing is None else self.parts
         # An answer can come before the whole of a long request was taken; then the beginning of writing has to do.
         sent_ns = self.sent_ns if self.sent_ns is not None or self.untouched else self.writing_ns
-        kept = [(part, at_ns) for part, at_ns in zip(parts, self.arrivals_ns, strict=False) if part]
-        ends = accumulate(len(part) for part, _ in kept)
+        kept = list(filter(None, parts))
         return RawAnswer(
             http_status=self.status,
             headers={name: redact(value, secrets) for name, value in self.headers.items()},
             sent_ns=sent_ns,
-            body=_masked(b"".join(part for part, _ in kept), secrets),
-            starts=tuple(end - len(part) for end, (part, _) in zip(ends, kept, strict=True)),
-            arrivals_ns=tuple(at_ns for _, at_ns in kept),
+            body=_masked(b"".join(kept), secrets),
+            starts=tuple(accumulate(map(len, kept[:-1]), initial=0)) if kept else (),
+            arrivals_ns=tuple(compress(self.arrivals_ns, parts)),
             end_ns=end_ns,
             error=error,
             retries=self.retries,

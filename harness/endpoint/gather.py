@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -100,7 +100,6 @@ _FIELDS = {
     _MESSAGE: (frozenset[str](), _KNOWN_OF_MESSAGE),
 }
 _TEXT_FIELDS = ("content", "text", "reasoning", "reasoning_content")
-_ONLY_TEXT = (True, False, None, None, None)
 
 
 @dataclass(slots=True)
@@ -140,16 +139,12 @@ class Gathered:
 
     def __init__(self) -> None:
         self.choices: dict[int, Choice] = {}
-        self.facts: list[EventFacts] = []
+        self.facts = EventFacts()
         self.usage: Usage | None = None
         self.error: str | None = None
         self.error_code: int | None = None
         self.extra: dict[str, Json] = {}
         self.unread_fields: set[str] = set()
-
-    def add_texts(self, offsets: Iterable[int]) -> None:
-        """Note events whose texts a template has taken."""
-        self.facts.extend(EventFacts(offset, True, False) for offset in offsets)
 
     def template(self, content: Object, data: bytes) -> TextTemplate | None:
         """A template from an object just added, if it carried one piece of text and nothing else that varies."""
@@ -159,7 +154,9 @@ class Gathered:
             return None
         body = choice.get("delta", choice)
         into = self.choices.get(choice.get("index", 0))
-        if not isinstance(body, dict) or body.get("tool_calls") or into is None or self.facts[-1][1:] != _ONLY_TEXT:
+        if not isinstance(body, dict) or body.get("tool_calls") or into is None:
+            return None
+        if not self.facts.last_is_only_text():
             return None
         texts = [(name, body[name]) for name in _TEXT_FIELDS if body.get(name)]
         if len(texts) != 1:
@@ -214,7 +211,14 @@ class Gathered:
             choice.finish_reason = finish_reason
         silent = text == "" and not speaks and finish_reason is None and "role" not in body
         ids, logprobs = _take_ids(choice, content), _take_logprobs(choice, content.get("logprobs"))
-        self.facts.append(EventFacts(offset, speaks, silent, ids, logprobs, completion_tokens))
+        self.facts.add(
+            offset,
+            speaks=speaks,
+            silent=silent,
+            ids=ids,
+            positions=logprobs,
+            completion_tokens=completion_tokens,
+        )
 
     def _note_fields(self, level: str, content: Object) -> None:
         """Keep the engine fields of an object and the names of those that nothing here knows, if they hold anything."""

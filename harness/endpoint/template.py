@@ -52,7 +52,8 @@ class TextTemplate:
             if not texts:
                 return offsets, start
             self.into.extend(texts)
-            ends = list(accumulate((len(head) + len(each) + len(tail) for each in strings), initial=start))
+            lengths = map((len(head) + len(tail)).__add__, map(len, strings))
+            ends = list(accumulate(lengths, initial=start))
             offsets += ends[:-1]
             start, reach = ends[-1], 2 * reach
         return offsets, start

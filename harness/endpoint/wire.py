@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
@@ -116,10 +116,10 @@ def _parse_stream(body: bytes) -> _Parsed:
     reader = Events(body)
     for event in reader:
         if template is not None and template.take(event.data):
-            gathered.add_texts((event.offset,))
+            gathered.facts.add_texts((event.offset,))
             if reader.plain:
                 offsets, reader.position = template.run(body, reader.position)
-                gathered.add_texts(offsets)
+                gathered.facts.add_texts(offsets)
         elif event.data == _DONE:
             parsed.done = True
         elif (content := _add(parsed, event.data, event.offset)) is not None:
@@ -196,4 +196,9 @@ def _generated(choice: Choice) -> str:
 
 def _times(answer: RawAnswer, offsets: tuple[int, ...]) -> tuple[int, ...]:
     starts, arrivals = answer.starts, answer.arrivals_ns
+    if not offsets:
+        return ()
+    first = bisect_left(starts, offsets[0])
+    if starts[first : first + len(offsets)] == offsets:  # each event began a piece, as nearly all do
+        return arrivals[first : first + len(offsets)]
     return tuple(arrivals[bisect_right(starts, offset) - 1] for offset in offsets)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from collections import Counter
@@ -49,6 +50,7 @@ class RunFolder:
         self.unread_fields = unread_fields
         self._spool: Spool | None = None
         self._prompts: set[str] = set()
+        self._prompt_folder = str(path / layout.PROMPTS)
 
     @classmethod
     def create(cls, result_dir: Path, info: RunInfo) -> Self:
@@ -111,7 +113,7 @@ class RunFolder:
         """Keep a prompt once under its hash (SHA-256 of `content`, hexadecimal); does not wait."""
         if prompt_hash not in self._prompts:
             self._prompts.add(prompt_hash)
-            self._writing().put(partial(_write_prompt, self.path / layout.PROMPTS / prompt_hash, content))
+            self._writing().put(partial(_write_prompt, f"{self._prompt_folder}/{prompt_hash}", content))
 
     def read_prompt(self, prompt_hash: str) -> bytes:
         """The prompt kept under a hash. Raises StoreError if it is not there."""
@@ -168,15 +170,20 @@ def write_derived(run: RunFolder, name: str, content: object) -> None:
     layout.write_whole(run.path / name, encode_document(content))
 
 
-def _write_prompt(path: Path, content: bytes) -> None:
-    if path.exists():
-        return
-    unfinished = path.with_name(path.name + ".part")
+def _write_prompt(path: str, content: bytes) -> None:
+    """Write a prompt whole or not at all; system calls alone, because every request has one."""
+    unfinished = f"{path}.part"
     try:
-        unfinished.write_bytes(content)
-        unfinished.replace(path)
+        file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        try:
+            rest = memoryview(content)
+            while rest:
+                rest = rest[os.write(file, rest) :]
+        finally:
+            os.close(file)
+        os.replace(unfinished, path)  # noqa: PTH105
     except OSError as error:
-        raise write_failed(path, error) from error
+        raise write_failed(Path(path), error) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,9 +23,14 @@ def encode_times(
     sent_ns: int, event_times_ns: Sequence[int] | npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.uint32], list[tuple[int, int]]]:
     """The deltas in microseconds, u32[n], and (index, delta) of those that do not fit."""
-    since_sent_ns = np.asarray(event_times_ns, dtype=np.int64) - sent_ns
-    offsets_us = (since_sent_ns + NS_PER_US // 2) // NS_PER_US
-    deltas_us = np.diff(offsets_us, prepend=0)
+    offsets_us = np.array(event_times_ns, dtype=np.int64)  # arithmetic in place: it is done once a request
+    offsets_us -= sent_ns
+    offsets_us += NS_PER_US // 2
+    offsets_us //= NS_PER_US
+    deltas_us = offsets_us.copy()
+    deltas_us[1:] -= offsets_us[:-1]
+    if not len(deltas_us) or (deltas_us.min() >= 0 and deltas_us.max() < WIDE):
+        return deltas_us.astype("<u4"), []
     wide = np.flatnonzero((deltas_us < 0) | (deltas_us >= WIDE))
     wide_deltas = [(int(index), int(deltas_us[index])) for index in wide]
     deltas_us[wide] = WIDE

@@ -117,16 +117,29 @@ def test_an_event_is_timed_by_the_arrival_of_its_first_byte() -> None:
 )
 def test_chunked_framing_comes_off_at_any_cut(parts: list[bytes], places: list[int], leftover: bytes) -> None:
     wire = b"".join(map(chunk, parts)) + chunk(b"") + leftover
-    body = ChunkedBody()
-    payload = b"".join([body.feed(piece) for piece in cut(wire, places)])
-    assert payload == b"".join(parts)
-    assert (body.finished, body.leftover) == (True, leftover)
+    body, alike = ChunkedBody(), ChunkedBody()
+    payloads: list[bytes] = []
+    body.feed_each(cut(wire, places), payloads)
+    assert b"".join(payloads) == b"".join(parts)
+    assert payloads == [alike.feed(piece) for piece in cut(wire, places)]
+    assert (body.finished, body.leftover) == (alike.finished, alike.leftover) == (True, leftover)
+
+
+def test_pieces_of_one_chunk_each_are_taken_whole() -> None:
+    parts = [b"data: a\n\n", b"x" * 300, b"\r\n", b"0"]
+    payloads: list[bytes] = []
+    ChunkedBody().feed_each([chunk(part) for part in parts], payloads)
+    assert payloads == parts
 
 
 @pytest.mark.parametrize("wire", [b"zz\r\n", b"-5\r\n", b"3\r\nabcXX", b"1" * 9000])
 def test_broken_framing_is_found(wire: bytes) -> None:
     with pytest.raises(FramingError):
         ChunkedBody().feed(wire)
+    payloads: list[bytes] = []
+    with pytest.raises(FramingError):
+        ChunkedBody().feed_each([chunk(b"a"), wire], payloads)
+    assert payloads == [b"a"]
 
 
 @pytest.mark.parametrize(

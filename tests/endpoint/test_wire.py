@@ -87,10 +87,12 @@ def test_without_evidence_the_tokens_of_events_are_not_known() -> None:
 
 
 def test_evidence_that_disagrees_with_the_total_is_not_used() -> None:
-    facts = [EventFacts(0, True, False, ids=2), EventFacts(9, True, False, ids=2)]
+    facts = EventFacts()
+    for offset in (0, 9):
+        facts.add(offset, speaks=True, ids=2)
     assert count_tokens_of_events(facts, 5).tokens is None
     assert count_tokens_of_events(facts, 4).tokens == (2, 2)
-    assert count_tokens_of_events([], 0).offsets == ()
+    assert count_tokens_of_events(EventFacts(), 0).offsets == ()
 
 
 def test_several_choices_are_kept_apart() -> None:
