@@ -143,6 +143,8 @@ def _unexercised(found: _Findings) -> Verdict | None:
         )
     if scored < FEWEST_ANSWERS:
         reason = f"only {scored} answers could be rescored: token ids and log-probabilities of each answer are needed"
+        if found.rescoring.misaligned:
+            reason += f"; {found.rescoring.misaligned} tokens have a text before them that their ids do not give again"
         return _verdict(found, Status.INCONCLUSIVE, reason)
     if drafts is None or drafts.steps == 0:
         if found.history.capabilities.speculation or SPECULATION in found.history.required:

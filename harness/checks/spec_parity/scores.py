@@ -105,8 +105,8 @@ class Scored:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rescoring:
     """scored: answers with at least one position of either kind. openings: answers of clean positions alone.
-    misaligned: tokens whose prompt was not as long as the answer up to there: the server reads ids otherwise than it
-    writes them."""
+    misaligned: tokens whose prompt was not as long as the answer up to there, for the server reads ids otherwise than
+    it writes them, or behind a place where it may have written several tokens as one."""
 
     scored: tuple[Scored, ...]
     openings: tuple[Scored, ...]
@@ -124,7 +124,9 @@ def rescoring(history: CheckHistory) -> Rescoring:
         by_name.setdefault(_name(answer), []).append(answer)
 
     def aligned_with(answer: Answer) -> list[Answer]:
-        return [each for each in by_name.get(_name(answer), []) if _aligned(answer, each)]
+        known = _one_by_one(answer)
+        again = by_name.get(_name(answer), [])
+        return [each for each in again if _position_of(each) < known and _aligned(answer, each)]
 
     asked = kinds[ANSWER]
     aligned = [aligned_with(answer) for answer in asked]
@@ -199,6 +201,18 @@ def _side_by_side(answer: Answer, other: Answer) -> Iterator[Position]:
 def _position_of(answer: Answer) -> int:
     position = answer.record.invoke.labels.get("position")
     return position if isinstance(position, int) else -1
+
+
+def _one_by_one(answer: Answer) -> int:
+    """How many entries from the first on surely are one token each: all where there are as many as tokens, else those
+    before the first that is no plain text. llama.cpp writes the tokens of a broken character as one, so that what
+    follows is scored behind ids that are not the answer's."""
+    entries, usage = answer.logprobs or (), answer.record.complete.usage
+    tokens = None if usage is None else usage.completion_tokens
+    if tokens is None or tokens <= len(entries):
+        return len(entries)
+    odd = (number for number, each in enumerate(entries) if not each.token.isascii() or each.token == "")
+    return next(odd, len(entries))
 
 
 def _aligned(answer: Answer, again: Answer) -> bool:

@@ -16,6 +16,7 @@ from harness.checks.spec_parity.tests import sampling, surprise
 from harness.checks.verdict import Status
 from harness.records import TokenLogprob
 from tests.checks.spec_parity.histories import LATER, Shot, history, openings, rolled_back_wrongly, sampled, shots
+from workloads.spec_parity import ANSWER
 
 
 def test_the_same_tokens_pass() -> None:
@@ -268,3 +269,22 @@ def test_tables_with_a_token_that_many_are_written_like_are_not_counted() -> Non
     broken = replace(plain, token="\ufffd", top=(("a", -0.1), ("\ufffd", -4.0)))
     assert draws([plain, broken, broken]).tokens == draws([plain]).tokens == 1
     assert draws([replace(plain, token="\ufffd")]).tokens == 1
+
+
+def test_nothing_is_rescored_behind_a_place_where_several_tokens_may_be_written_as_one() -> None:
+    """Of llama.cpp: fewer entries than tokens, so that ids after the first broken character are not the answer's."""
+
+    def merged(answer: Answer, place: int) -> Answer:
+        if answer.record.invoke.labels["kind"] != ANSWER or answer.logprobs is None:
+            return answer
+        done = answer.record.complete
+        usage = replace(done.usage, completion_tokens=27) if done.usage is not None else None
+        tables = tuple(replace(table, token="é") if at == place else table for at, table in enumerate(answer.logprobs))
+        return replace(answer, record=replace(answer.record, complete=replace(done, usage=usage)), logprobs=tables)
+
+    seen = history(shots(change=rolled_back_wrongly))
+    early = judge(replace(seen, answers=tuple(merged(each, 3) for each in seen.answers)))
+    assert early.status is Status.INCONCLUSIVE and "do not give again" in early.reason
+    assert early.details["misaligned"] == 16 * len(LATER)
+    late = judge(replace(seen, answers=tuple(merged(each, 15) for each in seen.answers)))
+    assert late.status is Status.SUSPECT and late.details["misaligned"] == 16
