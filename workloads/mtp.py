@@ -1,7 +1,8 @@
 """What has to be asked to know how many drafts are accepted: classes of content, cold and hit, later turns, deep texts.
 
-Requests go one after the other, with the server's counters read after each. Labels: `content` (the class), `arm`, and
-`pair`, which the arms of one text have in common. Texts are made by this package under its own licence, but for
+Requests go one after the other, with the server's counters read after each. Where a flood is allowed, strangers then
+overfill the device and the texts return. Labels: `content` (the class), `arm`, and `pair`, which the arms of one text
+have in common. Texts are made by this package under its own licence, but for
 documentation and source, which are found on the machine (Python's own, under the PSF licence).
 """
 
@@ -13,22 +14,21 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from workloads.classes import CLASSES
-from workloads.material import Material
+from workloads.material import Material, Segment
 from workloads.phases import Past
 from workloads.plan import Ask, Json, Scrape, Sleep, Step, TextPrompt
 from workloads.text import cut_to_tokens, paragraphs, seeded
 from workloads.waves import Wave, Waves
 
 NAME = "mtp"
-VERSION = 2
+VERSION = 3
 COLD, HIT, LATER, STOPPED, DEEP, WATCHED = "cold", "hit", "later", "stopped", "deep", "watched"
-SAMPLED = "sampled"
-# Arms that serve identities alone, and the one of another temperature: no property of the content.
-LEFT_OUT = frozenset({STOPPED, WATCHED, SAMPLED})
+SAMPLED, FLOOD, RETURNED = "sampled", "flood", "returned"
+# Arms that serve identities alone, the one of another temperature, and strangers: no property of the content.
+LEFT_OUT = frozenset({STOPPED, WATCHED, SAMPLED, FLOOD})
 WATCHED_TOKENS = 384
 WATCH_NS = 60_000_000
 WATCHES = 12
-PASSAGE_CHARS = 60
 FEWEST_IDS = 8
 
 
@@ -38,9 +38,12 @@ def _random_letters(rng: random.Random, chars: int) -> str:
 
 
 def _repeated(rng: random.Random, chars: int) -> str:
-    """One passage again and again: going on is copying it, for a model with instructions or without."""
-    passage = paragraphs(rng, PASSAGE_CHARS)[:PASSAGE_CHARS]
-    return f"{passage}\n" * (chars // (len(passage) + 1) + 1)
+    """One entry of a register again and again: going on is copying it, for a model with instructions or without.
+
+    An entry, because small models copy keys and numbers that do not copy prose.
+    """
+    entry = f"key K{rng.randrange(10, 100)} is {rng.randrange(1000, 10000)}. "
+    return entry * (chars // len(entry) + 1)
 
 
 # From hard to draft to easy, but that a small model makes its identifiers as it likes.
@@ -63,6 +66,7 @@ class MtpOptions:
 
     name: what prompts of this round are called. prompts: of each class. tokens: of a text; deep_tokens: of a deep one.
     fields: of every request, for the server's own account of drafts. endless: keeps the watched answer from ending.
+    flood_tokens: that overfill the device, in prompts of deep_tokens; 0 asks nothing of the kind.
     """
 
     name: str = "r0"
@@ -72,14 +76,18 @@ class MtpOptions:
     output_tokens: int = 64
     fields: Mapping[str, Json] = field(default_factory=dict)
     endless: Mapping[str, Json] = field(default_factory=dict)
+    flood_tokens: int = 0
 
     def __post_init__(self) -> None:
         if self.prompts < 1 or self.tokens < 1 or self.deep_tokens <= self.tokens:
             raise ValueError("at least 1 prompt of each class, and deep ones longer than the others")
+        if self.flood_tokens < 0:
+            raise ValueError("a flood of at least 0 tokens")
 
 
 def mtp(material: Material, options: MtpOptions) -> Waves:
-    """The plan: every text cold and at once again, every second one with a later turn, ends amid drafts, deep texts."""
+    """The plan: every text cold and at once again, every second one with a later turn, ends amid drafts, deep texts;
+    the texts again behind a flood."""
     return Waves(
         name=NAME,
         version=VERSION,
@@ -90,6 +98,8 @@ def mtp(material: Material, options: MtpOptions) -> Waves:
             lambda past: tuple(_deep(material, options)),
             lambda past: tuple(_sampled(options, past)),
             lambda past: _watched(material, options),
+            lambda past: tuple(_flood(material, options)),
+            lambda past: tuple(_returned(options, past)),
         ),
         parameters={
             "seed": material.seed,
@@ -101,6 +111,7 @@ def mtp(material: Material, options: MtpOptions) -> Waves:
             "output_tokens": options.output_tokens,
             "fields": options.fields,
             "endless": options.endless,
+            "flood_tokens": options.flood_tokens,
         },
     )
 
@@ -138,11 +149,7 @@ def _stopped(options: MtpOptions, past: Past) -> Iterator[Wave]:
         ids = seen.token_ids if seen is not None else None
         if ids is None or len(ids) < FEWEST_IDS:
             continue
-        parameters: Mapping[str, Json] = {**cold.parameters, "stop_token_ids": [ids[len(ids) // 2]]}
-        labels = {**cold.labels, "arm": STOPPED}
-        ask = replace(cold, key=f"{cold.session}/{STOPPED}", arm=STOPPED, parameters=parameters, labels=labels)
-        yield (ask,)
-        yield (Scrape(key=f"{ask.key}/counters"),)
+        yield from _once_more(cold, STOPPED, {"stop_token_ids": [ids[len(ids) // 2]]})
 
 
 def _deep(material: Material, options: MtpOptions) -> Iterator[Wave]:
@@ -158,11 +165,7 @@ def _sampled(options: MtpOptions, past: Past) -> Iterator[Wave]:
     """Every second text again, drawn at temperature 1."""
     colds = [ask for ask in past.asks if ask.arm == COLD]
     for number, cold in enumerate(colds[::2]):
-        parameters: Mapping[str, Json] = {**cold.parameters, "temperature": 1.0, "seed": 1 + number}
-        labels = {**cold.labels, "arm": SAMPLED}
-        ask = replace(cold, key=f"{cold.session}/{SAMPLED}", arm=SAMPLED, parameters=parameters, labels=labels)
-        yield (ask,)
-        yield (Scrape(key=f"{ask.key}/counters"),)
+        yield from _once_more(cold, SAMPLED, {"temperature": 1.0, "seed": 1 + number})
 
 
 def _watched(material: Material, options: MtpOptions) -> tuple[Wave, ...]:
@@ -174,6 +177,34 @@ def _watched(material: Material, options: MtpOptions) -> tuple[Wave, ...]:
     for number in range(WATCHES):
         looks += [Sleep(key=f"{ask.key}/wait{number}", duration_ns=WATCH_NS), Scrape(key=f"{ask.key}/look{number}")]
     return ((ask, *looks), (Scrape(key=f"{ask.key}/after"),))
+
+
+def _flood(material: Material, options: MtpOptions) -> Iterator[Wave]:
+    """Strangers, until the device must have let go of the texts."""
+    for number in range(-(-options.flood_tokens // options.deep_tokens)):
+        name = f"{options.name}/{FLOOD}{number}"
+        prompt = material.prompt([Segment(name=name, tokens=options.deep_tokens)])
+        yield (Ask(key=name, prompt=prompt, max_tokens=1, arm=FLOOD, expected_prompt_tokens=options.deep_tokens),)
+
+
+def _returned(options: MtpOptions, past: Past) -> Iterator[Wave]:
+    """The texts behind the flood: what is still a hit of them came back from another tier.
+
+    The last first, which such a tier has most likely kept.
+    """
+    if options.flood_tokens == 0:
+        return
+    yield (Scrape(key=f"{options.name}/flooded"),)
+    for ask in reversed([ask for ask in past.asks if ask.arm in (COLD, DEEP)]):
+        yield from _once_more(ask, RETURNED, {})
+
+
+def _once_more(ask: Ask, arm: str, fields: Mapping[str, Json]) -> Iterator[Wave]:
+    """The same text in another arm."""
+    labels, parameters = {**ask.labels, "arm": arm}, {**ask.parameters, **fields}
+    again = replace(ask, key=f"{ask.session}/{arm}", arm=arm, parameters=parameters, labels=labels)
+    yield (again,)
+    yield (Scrape(key=f"{again.key}/counters"),)
 
 
 def _contents(material: Material, index: int) -> tuple[str, ...]:

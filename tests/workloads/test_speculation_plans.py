@@ -8,9 +8,14 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+import pytest
+
+from harness.checks.check import CheckBudget, PlanRequest
+from harness.checks.history import Capabilities
+from harness.checks.mtp.check import MTP
 from workloads.heartbeat import AFTER, BEFORE, LOAD, HeartbeatOptions, heartbeat
 from workloads.material import Material
-from workloads.mtp import FOUND, STOPPED, WATCHED, MtpOptions, mtp
+from workloads.mtp import FLOOD, FOUND, RETURNED, STOPPED, WATCHED, MtpOptions, mtp
 from workloads.plan import Ask, Done, Generator, Observation, Step, TextPrompt, TokenPrompt, Wait
 from workloads.spec_parity import ANSWER, OPENING, RESCORED, SpecParityOptions, spec_parity
 from workloads.stream import StreamOptions, stream
@@ -145,11 +150,41 @@ def test_every_second_text_is_drawn_at_temperature_1() -> None:
     assert len({ask.parameters["seed"] for ask in sampled}) == len(sampled)
 
 
-def test_the_copied_passage_goes_on_and_on() -> None:
+def test_the_copied_entry_goes_on_and_on() -> None:
     ask = next(ask for ask in asks_of(mtp(MATERIAL, MtpOptions(prompts=1))) if ask.labels["content"] == "copy")
     assert isinstance(ask.prompt, TextPrompt)
-    lines = ask.prompt.text.partition(" ")[2].split("\n")
-    assert len(lines) > 2 and set(lines[1:-1]) == {lines[1]} and lines[1].startswith(lines[-1])
+    entries = ask.prompt.text.partition(" ")[2].split(". ")
+    assert len(entries) > 2 and set(entries[:-1]) == {entries[0]} and entries[0].startswith(entries[-1])
+
+
+def test_texts_return_behind_a_flood_where_one_is_allowed() -> None:
+    options = MtpOptions(prompts=2, flood_tokens=2000)
+    asks = asks_of(mtp(MATERIAL, options))
+    strangers = [ask for ask in asks if ask.arm == FLOOD]
+    assert [ask.expected_prompt_tokens for ask in strangers] == [720] * 3
+    returned = asks[asks.index(strangers[-1]) + 1 :]
+    assert [ask.prompt for ask in returned[::-1]] == [ask.prompt for ask in asks if ask.arm in ("cold", "deep")]
+    assert {ask.arm for ask in returned} == {RETURNED} == {ask.labels["arm"] for ask in returned}
+    assert not {FLOOD, RETURNED} & {ask.arm for ask in asks_of(mtp(MATERIAL, MtpOptions(prompts=2)))}
+
+
+@pytest.mark.parametrize(
+    ("known", "exclusive", "tokens"),
+    [
+        (Capabilities(host_tier=True, cache_tokens=10_000), True, 13_000),
+        (Capabilities(host_tier=True, cache_tokens=10_000), False, 0),
+        (Capabilities(host_tier=None, cache_tokens=10_000), True, 0),
+        (Capabilities(host_tier=True, cache_tokens=None), True, 0),
+        (Capabilities(host_tier=True, cache_tokens=1_000_000), True, 0),
+    ],
+)
+def test_a_flood_takes_a_second_tier_a_device_of_known_size_and_leave(
+    known: Capabilities, exclusive: bool, tokens: int
+) -> None:
+    request = PlanRequest(
+        budget=CheckBudget(), capabilities=known, material=MATERIAL, seed=1, max_model_len=4096, exclusive=exclusive
+    )
+    assert MTP.plan(request).spec()["flood_tokens"] == tokens
 
 
 def test_one_token_answers_are_asked_only_where_samples_alarmed() -> None:

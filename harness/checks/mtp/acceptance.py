@@ -58,8 +58,7 @@ def estimate(rows: Sequence[Row]) -> Estimate | None:
     accepted, steps = _columns(counted)
     low = high = None
     if len(counted) >= FEWEST_REQUESTS:
-        weights = _weights(len(counted))
-        low, high = interval(1 + (weights @ accepted) / (weights @ steps))
+        low, high = interval(1 + _pooled(_weights(len(counted)), counted))
     length = 1 + float(accepted.sum() / steps.sum())
     return Estimate(length=length, low=low, high=high, requests=len(counted), steps=int(steps.sum()))
 
@@ -94,10 +93,20 @@ def conditional_rates(rows: Sequence[Row]) -> tuple[float | None, ...]:
 
 
 def paired_ratio(pairs: Sequence[tuple[Row, Row]]) -> Floats:
-    """Resamples of (drafts accepted per step, first of each pair) / (the same, second), float64[replicates]."""
-    mine, theirs = (np.array([_per_step(pair[side]) for pair in pairs]) for side in (0, 1))
+    """Resamples of (drafts accepted per step, first of each pair) / (the same, second), float64[replicates].
+
+    Over all steps of a side, not request by request: easy texts take few steps, and losing drafts shows least in them.
+    """
     weights = _weights(len(pairs))
-    return _ratio(weights @ mine, weights @ theirs)
+    above, below = (_pooled(weights, [pair[side] for pair in pairs]) for side in (0, 1))
+    return _ratio(above, below)
+
+
+def _pooled(weights: Floats, rows: Sequence[Row]) -> Floats:
+    """Drafts accepted per step over all requests, by resample."""
+    accepted, steps = _columns(rows)
+    rates: Floats = (weights @ accepted) / (weights @ steps)
+    return rates
 
 
 def unpaired_ratio(rows: Sequence[Row], others: Sequence[Row]) -> Floats:

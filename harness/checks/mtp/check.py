@@ -11,6 +11,8 @@ from workloads.waves import Waves
 SHORTEST_TOKENS, LONGEST_TOKENS = 192, 4096
 DEEP_TOKENS = 720
 RESERVE_TOKENS = 256
+# Of what the device holds: so much overfills it. Most that a flood may cost.
+FLOOD_SHARE, FLOOD_TOKENS = 1.3, 400_000
 # Body fields by which a server tells of one answer's drafts.
 FIELDS_OF_ENGINE: dict[str | None, dict[str, Json]] = {"sglang": {"return_spec_tokens_details": True}}
 # Those that give token ids to who asks, which an end on a token needs.
@@ -30,8 +32,18 @@ def plan(request: PlanRequest) -> Waves:
             deep_tokens=max(tokens + 1, min(_longest(request), max(DEEP_TOKENS, 3 * tokens))),
             fields=_fields(request),
             endless={"ignore_eos": True} if request.capabilities.engine in IGNORES_EOS else {},
+            flood_tokens=_flood_tokens(request),
         ),
     )
+
+
+def _flood_tokens(request: PlanRequest) -> int:
+    """What overfills the device, where another tier stands behind it and nobody else is hurt; 0 where not."""
+    known, left = request.capabilities, request.budget.max_tokens
+    if known.host_tier is not True or known.cache_tokens is None or not request.exclusive:
+        return 0
+    wanted = int(FLOOD_SHARE * known.cache_tokens)
+    return wanted if wanted <= (FLOOD_TOKENS if left is None else min(FLOOD_TOKENS, left // 4)) else 0
 
 
 def _fields(request: PlanRequest) -> dict[str, Json]:

@@ -10,7 +10,7 @@ import numpy as np
 from harness.checks.mtp.acceptance import Floats, paired_ratio, unpaired_ratio, with_steps
 from harness.checks.mtp.facts import Row
 from harness.checks.verdict import Evidence
-from workloads.mtp import COLD, DEEP, HIT, LEFT_OUT
+from workloads.mtp import COLD, DEEP, HIT, LEFT_OUT, RETURNED
 
 FEWEST_PAIRS = 8
 # What drafts lack after a hit weighs most where most of the prompt was a hit.
@@ -51,14 +51,24 @@ class Contrast:
 
 def hits_against_cold(rows: Sequence[Row], share: float = 0.0) -> Contrast | None:
     """The same prompt cold and as a hit of at least `share` of it; None if no prompt was both."""
-    cold = {row.pair: row for row in with_steps(rows) if row.arm in (COLD, DEEP)}
-    pairs = [
-        (row, cold[row.pair])
-        for row in with_steps(rows)
-        if row.arm == HIT and row.pair in cold and _more_cached(row, cold[row.pair]) and _cached_share(row) >= share
-    ]
+    pairs = [(hit, cold) for hit, cold in _with_their_cold(rows, HIT) if _cached_share(hit) >= share]
     name = "hits of most of a prompt against the same cold" if share else "hits against the same prompts cold"
     return _contrast(name, pairs, CONFIRMING_CONFIDENCE, BENIGN_DROP_OF_HITS) if pairs else None
+
+
+def returns_against_cold(rows: Sequence[Row]) -> Contrast | None:
+    """Hits behind a flood of the device against the same prompts cold; None if none was a hit."""
+    pairs = list(_with_their_cold(rows, RETURNED))
+    name = "hits behind a flood against the same prompts cold"
+    return _contrast(name, pairs, CONFIRMING_CONFIDENCE, BENIGN_DROP_OF_HITS) if pairs else None
+
+
+def _with_their_cold(rows: Sequence[Row], arm: str) -> Iterator[tuple[Row, Row]]:
+    """Hits of one arm, each with the cold answer to its prompt."""
+    cold = {row.pair: row for row in with_steps(rows) if row.arm in (COLD, DEEP)}
+    for row in with_steps(rows):
+        if row.arm == arm and row.pair in cold and _more_cached(row, cold[row.pair]):
+            yield row, cold[row.pair]
 
 
 def _cached_share(row: Row) -> float:

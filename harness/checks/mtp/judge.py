@@ -13,11 +13,12 @@ from harness.checks.mtp.contrasts import (
     Contrast,
     against_baseline,
     hits_against_cold,
+    returns_against_cold,
 )
 from harness.checks.mtp.facts import Row, rows_of
 from harness.checks.mtp.identities import Broken, broken_identities
 from harness.checks.verdict import Evidence, FollowUp, Status, Verdict
-from workloads.mtp import ALL_CONTENTS, CONTENTS, LEFT_OUT, NAME, SAMPLED
+from workloads.mtp import ALL_CONTENTS, CONTENTS, LEFT_OUT, NAME, RETURNED, SAMPLED
 from workloads.plan import Json
 
 FEWEST_REQUESTS = 10
@@ -42,6 +43,7 @@ class _Findings:
     overall: Estimate | None
     hits: Contrast | None
     most_hit: Contrast | None
+    returns: Contrast | None
     baseline: Contrast | None
 
     @property
@@ -76,6 +78,7 @@ def _find(history: CheckHistory) -> _Findings:
         overall=estimate(measured),
         hits=hits_against_cold(first),
         most_hit=hits_against_cold(first, MOST_OF_A_PROMPT),
+        returns=returns_against_cold(first),
         baseline=None if earlier is None else against_baseline(first, earlier),
     )
 
@@ -120,7 +123,7 @@ def _nothing_drafted(found: _Findings) -> Verdict:
 
 def _drops(found: _Findings) -> Verdict | None:
     """Acceptance that fell: against one's own baseline on the same prompts at once, else on fresh prompts too."""
-    for contrast in (found.baseline, found.hits, found.most_hit):
+    for contrast in (found.baseline, found.hits, found.most_hit, found.returns):
         if contrast is None or not contrast.dropped:
             continue
         certain = contrast is found.baseline and contrast.paired
@@ -130,7 +133,8 @@ def _drops(found: _Findings) -> Verdict | None:
         if found.fresh:
             reason = f"{contrast.evidence.text}; fresh prompts did not repeat it"
             return _verdict(found, Status.SUSPECT, reason, [contrast.evidence])
-        count = max(4, 2 * len(found.measured) // (3 * len(CONTENTS)))
+        asked = sum(row.arm != RETURNED for row in found.measured)
+        count = max(4, 2 * asked // (3 * len(CONTENTS)))
         follow_up = FollowUp(check=NAME, stratum={"contrast": contrast.name}, count=count, why=contrast.evidence.text)
         return _verdict(found, Status.SUSPECT, contrast.evidence.text, [contrast.evidence], follow_up)
     return None
@@ -143,6 +147,8 @@ def _again(found: _Findings, contrast: Contrast) -> Contrast | None:
         return hits_against_cold(found.fresh)
     if contrast is found.most_hit:
         return hits_against_cold(found.fresh, MOST_OF_A_PROMPT)
+    if contrast is found.returns:
+        return returns_against_cold(found.fresh)
     earlier = [] if found.history.baseline is None else rows_of(found.history.baseline)
     return against_baseline(found.fresh, earlier, CONFIRMING_CONFIDENCE)
 
@@ -192,6 +198,8 @@ def _sound(found: _Findings) -> Verdict:
         parts.append("no prompt was a hit, so drafts after hits are untested")
     else:
         parts.append(f"hits accept {found.hits.ratio:.0%} of what the same prompts accept cold")
+    if found.returns is not None:
+        parts.append(f"those behind a flood {found.returns.ratio:.0%}")
     if found.baseline is not None:
         parts.append(f"{found.baseline.ratio:.0%} of the baseline")
     if found.custom:
@@ -236,7 +244,7 @@ def _sampling(history: CheckHistory) -> str:
 
 
 def _details(found: _Findings) -> dict[str, Json]:
-    contrasts = [each for each in (found.hits, found.most_hit, found.baseline) if each is not None]
+    contrasts = [each for each in (found.hits, found.most_hit, found.returns, found.baseline) if each is not None]
     sampled = _at_temperature_1(found)
     return {
         "source": _source(found) if found.measured else None,

@@ -10,8 +10,8 @@ import pytest
 from harness.checks.history import Capabilities, CheckHistory
 from harness.checks.mtp.judge import judge
 from harness.checks.verdict import Status, Verdict
-from tests.checks.mtp.histories import Shot, halved_on, history, shots, watched
-from workloads.mtp import COLD, HIT, SAMPLED
+from tests.checks.mtp.histories import Change, Shot, halved_on, history, shots, unchanged, watched
+from workloads.mtp import COLD, HIT, RETURNED, SAMPLED
 from workloads.plan import Json
 
 
@@ -231,3 +231,37 @@ def test_hits_of_most_of_a_prompt_are_held_against_cold_by_themselves() -> None:
     assert most < few < 1.0
     twice = [*shots(change=change), *shots(change=change, cell="mtp-r1", seed=2)]
     assert judge(history(twice, rounds=2)).status is Status.FAIL
+
+
+def with_returns(change: Change = unchanged, *, cached: int = 128, cell: str = "mtp-r0") -> list[Shot]:
+    asked = shots(cell=cell)
+    again = [change(replace(shot, arm=RETURNED, cached=cached)) for shot in asked if shot.arm == COLD]
+    return [*asked, *again]
+
+
+def test_drafts_that_are_worse_behind_a_flood_alone_fail_once_fresh_prompts_repeat_it() -> None:
+    change = halved_on(RETURNED)
+    first = judge(history(with_returns(change)))
+    assert first.status is Status.SUSPECT and first.follow_up is not None and "behind a flood" in first.reason
+    assert judge(history([*with_returns(change), *with_returns(change, cell="mtp-r1")])).status is Status.FAIL
+    other = judge(history([*with_returns(change), *with_returns(cell="mtp-r1")]))
+    assert other.status is Status.SUSPECT and other.follow_up is None
+
+
+def test_texts_that_came_back_as_they_were_pass_and_those_that_were_computed_anew_are_not_compared() -> None:
+    verdict = judge(history(with_returns()))
+    assert verdict.status is Status.PASS and "those behind a flood 100%" in verdict.reason
+    cold = judge(history(with_returns(halved_on(RETURNED), cached=0)))
+    assert cold.status is Status.PASS and "flood" not in cold.reason
+
+
+def test_hits_are_compared_over_all_steps_so_that_easy_texts_hide_nothing() -> None:
+    def change(shot: Shot) -> Shot:
+        return replace(shot, by_depth=(0, 0, 0, 4)) if shot.content == "copy" else halved_on(HIT)(shot)
+
+    asked = shots(8, change)
+    cold, hit = ([shot for shot in asked if shot.arm == arm] for arm in (COLD, HIT))
+    rates = [sum(shot.accepted for shot in arm) / sum(shot.steps for shot in arm) for arm in (hit, cold)]
+    contrasts = judge(history(asked)).details["contrasts"]
+    assert isinstance(contrasts, Mapping)
+    assert contrasts["hits against the same prompts cold"] == pytest.approx(rates[0] / rates[1], abs=0.01)
