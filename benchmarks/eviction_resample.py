@@ -53,7 +53,7 @@ def recorded(folder: Path, part: str) -> list[Unit]:
     return [unit for path in chosen for unit in units_of(path)]
 
 
-WARM_ARMS = ("hit", "cotraffic-hit", "refilled", "refilled-decode")
+WARM_ARMS = ("hit", "cotraffic-hit", "refilled", "refilled-decode", "refilled-together", "refilled-fork")
 EFFECTS = (0.05, 0.06, 0.08, 0.15, 0.3, 0.6, 1.0)
 SHARES = (0.03, 0.06, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
 

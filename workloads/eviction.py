@@ -131,7 +131,7 @@ class _Asking:
             if self._requests.can_be_cold:
                 yield (self._requests.judged(subject, "virgin", 1, cold=True),)
             if self._options.salt:
-                yield from self._requests.far(subject)
+                yield from self._requests.far(subject, shape.sightings)
             for extra in range(shape.sightings - 1):
                 yield (self._requests.judged(subject, "fill", 10 + extra),)
             for number in range(2):
@@ -226,7 +226,7 @@ class _Asking:
             elif number % 3 == 0:
                 yield from self._counted(subject, "returned-again")
             else:
-                yield from requests.far(subject)
+                yield from requests.far(subject, shape.sightings)
 
     def _salted_again(self, subject: Subject, shape: Shape) -> Iterator[Wave]:
         if subject.packed:

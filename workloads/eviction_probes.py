@@ -31,8 +31,8 @@ def shape_seen(options: EvictionOptions, past: Past) -> Shape | None:
     overheads = sorted(
         one.prompt_tokens - _tokens(options, number) for number, one in seen if one.prompt_tokens is not None
     )
-    second = [past.cached(f"{_name(options, number)}/probe/1") for number in range(len(PROBES))]
-    early = any(cached is not None and cached > 0 for cached in second)
+    second = {number: past.cached(f"{_name(options, number)}/probe/1") for number in range(len(PROBES))}
+    early = all(second[number] == one.cached_tokens for number, one in seen if one.cached_tokens)
     return Shape(rule=rule, overhead=overheads[len(overheads) // 2], sightings=1 if early else 2)
 
 

@@ -83,11 +83,12 @@ class Requests:
             )
             yield (self.judged(short, "short", number),)
 
-    def far(self, subject: Subject) -> Iterator[tuple[Ask]]:
+    def far(self, subject: Subject, sightings: int) -> Iterator[tuple[Ask]]:
         """Cache a prefix alone, so that the whole prompt resumes there."""
         if subject.far_tokens is None:
             return
-        yield (self.plain(subject.name, "fill", subject.far_tokens, output_tokens=1, sighting=0),)
+        for sighting in range(sightings):
+            yield (self.plain(subject.name, "fill", subject.far_tokens, output_tokens=1, sighting=sighting),)
         yield (self.judged(subject, "far", 0),)
 
     def beginning(self, subject: Subject, key: str) -> Ask:

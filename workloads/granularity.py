@@ -31,7 +31,8 @@ def fit(points: Sequence[Point]) -> Rule | None:
     """The rule that explains most points; None without a hit.
 
     Among equals: the largest step (what lies on a grid of 64 lies on one of 32 too), then an offset that engines have
-    by design (the last token is always computed, or a whole block is dropped), then no drop, then the smallest offset.
+    by design (the last token is always computed, or a whole block is dropped), then no drop, then the last token
+    computed where nothing is dropped, then the smallest offset.
     """
     hits = [point for point in points if point[1] > 0]
     if not hits:
@@ -40,10 +41,11 @@ def fit(points: Sequence[Point]) -> Rule | None:
     return min(rules, key=lambda rule: _plainness(rule, points))
 
 
-def _plainness(rule: Rule, points: Sequence[Point]) -> tuple[int, int, bool, int, int]:
+def _plainness(rule: Rule, points: Sequence[Point]) -> tuple[int, int, bool, int, bool, int]:
     """Smaller is better."""
     designed = rule.offset in (0, 1)
-    return len(rule.misses(points)), -rule.step, not designed, rule.drop, rule.offset
+    nothing_computed = rule.drop == rule.offset == 0
+    return len(rule.misses(points)), -rule.step, not designed, rule.drop, nothing_computed, rule.offset
 
 
 def _steps(hits: Sequence[Point]) -> list[int]:

@@ -9,8 +9,11 @@ from tests.checks.eviction.histories import HEALTHY
 from workloads.cost import plan_cost
 from workloads.eviction import eviction, imagined
 from workloads.eviction_documents import QUESTION, code, document_of_tokens
+from workloads.eviction_probes import shape_seen
 from workloads.eviction_shape import EvictionOptions
+from workloads.granularity import Rule
 from workloads.material import Material
+from workloads.phases import Past
 from workloads.plan import Ask, Done, Flush, Observation, Step, TextPrompt, TokenPrompt, Wait
 from workloads.text import approximate_count
 
@@ -235,7 +238,26 @@ def test_other_block_sizes_are_found_and_used(block: int) -> None:
 
 def test_a_server_that_hits_at_the_third_sighting_is_asked_a_third_time() -> None:
     played = play(EvictionOptions(prompts=6, salt=True, flush=True), Server(sightings=2))
-    assert all(seen.cached_tokens for _, seen in played.asks("hit"))
+    for arm in ("hit", "far", "refilled", "refilled-together"):
+        assert all(seen.cached_tokens for _, seen in played.asks(arm)), arm
+    assert len(list(played.asks("far"))) == 6
+
+
+def test_what_hits_at_once_at_some_lengths_alone_is_asked_a_third_time_too() -> None:
+    options = EvictionOptions(longest_tokens=832)
+    points = {"832": (0, 768, 768), "790": (0, 768, 768), "665": (0, 0, 512), "457": (0, 0, 256)}
+    past = Past(
+        seen={
+            f"r0/probe{number}/probe/{sighting}": Observation(
+                key="", outcome="ok", prompt_tokens=int(length), cached_tokens=cached
+            )
+            for number, (length, counts) in enumerate(points.items())
+            for sighting, cached in enumerate(counts)
+        }
+    )
+    shape = shape_seen(options, past)
+    assert shape is not None
+    assert (shape.sightings, shape.rule) == (2, Rule(step=256, offset=1, drop=0))
 
 
 def test_without_flush_a_flood_goes_on_until_a_sentinel_is_cold() -> None:

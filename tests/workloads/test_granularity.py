@@ -32,6 +32,7 @@ def test_a_dropped_block_is_preferred_to_an_offset_that_no_engine_has() -> None:
     points = [(768, 704), (729, 640), (614, 512), (422, 320)]
     assert fit(points) == Rule(step=64, offset=0, drop=64)
     assert fit([(768, 704), (729, 704), (614, 576), (422, 384)]) == Rule(step=64, offset=1, drop=0)
+    assert fit([(832, 768), (790, 768), (665, 512), (457, 256)]) == Rule(step=256, offset=1, drop=0), "no end tells"
 
 
 def test_one_odd_point_does_not_hide_the_rule() -> None:
