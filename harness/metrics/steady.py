@@ -9,6 +9,7 @@ the cached share, because a cache that still fills is not steady.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,7 @@ NOISE_SHARE = 0.02
 FAR_BETTER = 0.25
 LATE_PART, LATE_CHANGE = 0.2, 0.3
 F64 = npt.NDArray[np.float64]
+Events: TypeAlias = tuple[F64, F64 | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +57,7 @@ def mser5(series: F64) -> int | None:
     return best * MSER_BATCH if settled else None
 
 
-def steady_window(cell: MeasuredCell, events: tuple[F64, F64] | None = None) -> SteadyWindow:
+def steady_window(cell: MeasuredCell, events: Events | None = None) -> SteadyWindow:
     """The part of a cell after its warming up and before its last requests have none beside them.
 
     events: what `token_times` gives of the cell, where it is known already.
@@ -91,21 +93,26 @@ def steady_metrics(cell: MeasuredCell) -> tuple[Metric, ...]:
     if start_s is None or end_s is None:
         return tuple(Metric(name=n, unit=u, value=None, count=0, note=window.why_none) for n, u in names.items())
     inside = (times_s >= start_s) & (times_s < end_s)
-    values = (float(tokens[inside].sum()) / (end_s - start_s), start_s, end_s)
+    count = int(inside.sum())
+    inside_tokens = count if tokens is None else float(tokens[inside].sum())
+    values = (inside_tokens / (end_s - start_s), start_s, end_s)
     return tuple(
-        Metric(name=name, unit=unit, value=value, count=int(inside.sum()))
+        Metric(name=name, unit=unit, value=value, count=count)
         for (name, unit), value in zip(names.items(), values, strict=True)
     )
 
 
-def token_times(cell: MeasuredCell) -> tuple[F64, F64]:
-    """Seconds from the first planned request, and tokens, of every event of the completed requests that kept times."""
+def token_times(cell: MeasuredCell) -> Events:
+    """Seconds from the first planned request, and tokens, of every event of the completed requests that kept times.
+
+    Tokens are None where each event holds one.
+    """
     timed = [(each, each.event_times_ns) for each in cell.completed if each.event_times_ns is not None]
     if not timed:
-        return np.empty(0), np.empty(0)
+        return np.empty(0), None
     times = (np.concatenate([at_ns for _, at_ns in timed]) - _origin_ns(cell)) / NS_PER_S
     if all(each.complete.event_tokens is None for each, _ in timed):
-        return times, np.ones(len(times))
+        return times, None
     tokens = [
         np.ones(len(at_ns)) if (counts := each.complete.event_tokens) is None else np.asarray(counts, dtype=np.float64)
         for each, at_ns in timed
@@ -123,7 +130,7 @@ def _filled_until_s(cell: MeasuredCell, span_s: float) -> float:
     return min(span_s, (last_ns - _origin_ns(cell)) / NS_PER_S)
 
 
-def _token_series(events: tuple[F64, F64], bins: int, width_s: float) -> F64:
+def _token_series(events: Events, bins: int, width_s: float) -> F64:
     times_s, tokens = events
     counts, _ = np.histogram(times_s, bins=bins, range=(0, bins * width_s), weights=tokens)
     return counts.astype(np.float64)

@@ -71,7 +71,8 @@ def _derived(path: Path, percentiles: Sequence[float] | None) -> RunData:
 
 
 def write_figure(drawing: Drawing, out_dir: Path) -> list[Path]:
-    """The figure as PNG and SVG files named after its slug."""
+    """The figure as PNG and SVG files named after its slug; its parts are put in their places once for both."""
+    style.settle(drawing.figure)
     paths = [out_dir / f"{drawing.slug}.{kind}" for kind in ("png", "svg")]
     for path in paths:
         path.write_bytes(style.render(drawing.figure, path.suffix[1:]))

@@ -139,6 +139,13 @@ def say_empty(axes: Axes, why: str) -> None:
     axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", va="center", fontsize=13, color="#666666")
 
 
+def settle(figure: Figure) -> None:
+    """Work out where the parts of a figure go, so that rendering leaves them there: it costs as much as drawing."""
+    with settings():
+        figure.draw_without_rendering()
+        figure.set_layout_engine(None)
+
+
 def render(figure: Figure, kind: str) -> bytes:
     """The figure as "png" or "svg" bytes, the same for the same figure."""
     buffer = BytesIO()
