@@ -275,7 +275,8 @@ class _Asking:
         return range(self._options.cycles - 1 - cycle, self._options.prompts, self._options.cycles)
 
     def _subjects(self, cycle: int, shape: Shape) -> list[Subject]:
-        return [shape_prompt(self._options, i, shape, exact=self._material.exact) for i in self._members(cycle)]
+        exact, pack = self._material.exact, self._options.salt
+        return [shape_prompt(self._options, i, shape, exact=exact, pack=pack) for i in self._members(cycle)]
 
     # -- floods
 

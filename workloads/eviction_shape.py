@@ -95,10 +95,10 @@ class Subject:
     packed: bool = False
 
 
-def shape_prompt(options: EvictionOptions, index: int, shape: Shape, *, exact: bool) -> Subject:
+def shape_prompt(options: EvictionOptions, index: int, shape: Shape, *, exact: bool, pack: bool = False) -> Subject:
     """Prompt `index` of a round; a quarter of them get a one-token answer, another quarter is asked for its code.
 
-    exact: prompts have exactly the length asked for, and hold no codes.
+    exact: prompts have exactly the length asked for, and hold no codes. pack: a quarter is short, to be filled together.
     """
     long = options.long_tails and index % 2 == 1 and shape.rule.step > SMALL_STEP
     turn = index // options.cycles
@@ -109,7 +109,7 @@ def shape_prompt(options: EvictionOptions, index: int, shape: Shape, *, exact: b
     tail = min(tail, max(1, shape.rule.step - 1))
     needle = turn % 4 == 1 and not exact
     name = f"{options.name}/p{index:03d}"
-    packed = options.salt and not long and turn % len(SHORT_TAILS) in PACKED_TURNS
+    packed = pack and not long and turn % len(SHORT_TAILS) in PACKED_TURNS
     subject = _subject(options, name, tail, shape, one=one, needle=needle, exact=exact, packed=packed)
     if not _can_step(options, shape.rule, exact=exact) or tail != 1 or one or long:
         return subject

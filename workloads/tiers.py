@@ -77,7 +77,7 @@ class _Asking:
             if self.requests.can_be_cold:
                 yield (self.requests.judged(subject, "virgin", 1, cold=True),)
             if self._options.salt:
-                yield from self.requests.far(subject)
+                yield from self.requests.far(subject, shape.sightings)
             for extra in range(shape.sightings - 1):
                 yield (self.requests.judged(subject, "fill", 10 + extra),)
             yield from ((self.requests.judged(subject, "hit", number),) for number in range(2))
