@@ -98,7 +98,7 @@ class Subject:
 def shape_prompt(options: EvictionOptions, index: int, shape: Shape, *, exact: bool, pack: bool = False) -> Subject:
     """Prompt `index` of a round; a quarter of them get a one-token answer, another quarter is asked for its code.
 
-    exact: prompts have exactly the length asked for, and hold no codes. pack: a quarter is short, to be filled together.
+    exact: prompts have exactly the length asked for, and hold no codes. pack: a quarter is short, to be filled at once.
     """
     long = options.long_tails and index % 2 == 1 and shape.rule.step > SMALL_STEP
     turn = index // options.cycles
