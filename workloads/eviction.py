@@ -184,12 +184,11 @@ class _Asking:
             group = alone[start : start + AT_ONCE]
             for subject in group:
                 yield from self._counted(subject, "returned")
+                yield from self._requests.short(subject, shape, 1)
             for subject in group:
                 further = range(shape.sightings - 1)
                 yield from ((self._requests.judged(subject, "fill", 20 + extra),) for extra in further)
                 yield from self._counted(subject, "refilled")
-        for subject in subjects:
-            yield from self._requests.short(subject, shape, 1)
 
     def _together(self, cycle: int, shape: Shape, subjects: Sequence[Subject]) -> Iterator[Wave]:
         """Other sessions at once, behind a longer stranger whose prefill they all arrive in; then each alone."""
@@ -201,6 +200,7 @@ class _Asking:
                 yield (leader, *(requests.other_session(subject, extra) for subject in group))
             for subject in group:
                 yield from self._counted(subject, "refilled-together")
+                yield from requests.short(subject, shape, 1)
 
     def come_back_again(self, cycle: int, shape: Shape, subjects: Sequence[Subject]) -> Iterator[Wave]:
         """Some return a second time; prefixes of others are brought back by decoding, another session, or far back.
