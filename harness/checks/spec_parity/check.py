@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.checks.check import Check, PlanRequest
-from harness.checks.spec_parity.judge import SAMPLING, judge
+from harness.checks.spec_parity.judge import ONE_BY_ONE, SAMPLING, judge
 from workloads.plan import Ask, Generator, Json, Observation
 from workloads.sequence import Sequence as Steps
 from workloads.spec_parity import NAME, VERSION, SpecParityOptions, spec_parity
 
 WIDTH = 4
-# One-token answers at temperature 1, which are never drafted, for each prompt of a round that has to tell why.
-SINGLES_PER_PROMPT = 24
+# One-token answers at temperature 1, which are never drafted, for each prompt of a round that has to tell why; the
+# second where tokens counted one by one alarmed.
+SINGLES_PER_PROMPT, SINGLES_ONE_BY_ONE = 24, 96
 # Answers of two tokens for each prompt of a round that has to tell drafting from noise.
 OPENINGS_PER_PROMPT = 4
 # What keeps a server's own defaults from cutting the distribution at temperature 1. vLLM names tokens by their text, so
@@ -38,7 +39,7 @@ def plan(request: PlanRequest) -> Generator[Any]:
             openings=OPENINGS_PER_PROMPT * prompts if _asks_noise(request) else 0,
             rescore=not request.elsewhere,
             sampled=2 * prompts,
-            singles=SINGLES_PER_PROMPT * prompts if _asks_why(request) else 0,
+            singles=_singles(request) * prompts,
             uncut=UNCUT_OF_ENGINE.get(request.capabilities.engine, {}),
             width=WIDTH,
             salt=request.capabilities.salt is True,
@@ -54,10 +55,12 @@ def _asks_noise(request: PlanRequest) -> bool:
     return alarms is not None and SAMPLING not in alarms and not request.elsewhere
 
 
-def _asks_why(request: PlanRequest) -> bool:
-    """Whether samples alarmed."""
+def _singles(request: PlanRequest) -> int:
+    """One-token answers for each prompt; none unless samples alarmed."""
     alarms = _alarms(request)
-    return alarms is not None and SAMPLING in alarms
+    if alarms is None or SAMPLING not in alarms:
+        return 0
+    return SINGLES_ONE_BY_ONE if ONE_BY_ONE in alarms else SINGLES_PER_PROMPT
 
 
 def _alarms(request: PlanRequest) -> Sequence[Json] | None:

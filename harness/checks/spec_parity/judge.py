@@ -15,6 +15,7 @@ from harness.checks.spec_parity.tests import (
     GATE,
     LEVEL,
     Alarms,
+    Counted,
     Sampling,
     alarms_in_both_halves,
     run_tests,
@@ -27,7 +28,7 @@ from workloads.plan import Json
 from workloads.spec_parity import ANSWER, NAME
 
 FEWEST_STEPS = 50
-SPECULATION, SAMPLING = "speculation", "sampling"
+SPECULATION, SAMPLING, ONE_BY_ONE = "speculation", "sampling", "one by one"
 _SHOWN = 6
 
 
@@ -161,8 +162,7 @@ def _sampled(found: _Findings) -> Verdict | None:
     """Tokens drawn otherwise than is told: an alarm, and a failure if fresh ones show it and undrafted ones do not."""
     by = found.sampling
     if by.off_tables:
-        reason = f"at temperature 1, tokens are not drawn as their own tables say ({by.drawn.worst()})"
-        return _drawn_otherwise(found, reason)
+        return _drawn_otherwise(found, by.off_tables)
     if not found.sampled_otherwise:
         return None
     reason = (
@@ -174,19 +174,23 @@ def _sampled(found: _Findings) -> Verdict | None:
     return _verdict(found, Status.SUSPECT, reason, (), _more_samples(found, reason))
 
 
-def _drawn_otherwise(found: _Findings, reason: str) -> Verdict:
-    by = found.sampling
+def _drawn_otherwise(found: _Findings, counted: Sequence[Counted]) -> Verdict:
+    """counted: the ways of counting that alarmed, of which one has to do so again."""
+    reason = f"at temperature 1, tokens are not drawn as their own tables say ({counted[0].drawn.worst()})"
     if found.history.rounds < 2:
-        return _verdict(found, Status.SUSPECT, reason, (), _more_samples(found, reason))
-    if not by.off_again:
+        one_by_one = all(each.one_by_one for each in counted)
+        return _verdict(found, Status.SUSPECT, reason, (), _more_samples(found, reason, one_by_one=one_by_one))
+    again = [each for each in counted if each.off_again]
+    if not again:
         return _verdict(found, Status.SUSPECT, f"{reason}; fresh prompts did not repeat it")
-    if not by.unlike_others:
+    if not any(each.unlike_others for each in again):
         return _verdict(found, Status.SUSPECT, f"{reason}; nor are tokens that are never drafted: not by drafting")
     return _verdict(found, Status.FAIL, f"{reason}; fresh prompts repeat it, and tokens that are never drafted do not")
 
 
-def _more_samples(found: _Findings, why: str) -> FollowUp:
-    return FollowUp(check=NAME, stratum={"tests": [SAMPLING]}, count=max(1, found.first.answers), why=why)
+def _more_samples(found: _Findings, why: str, *, one_by_one: bool = False) -> FollowUp:
+    tests: list[Json] = [SAMPLING, ONE_BY_ONE] if one_by_one else [SAMPLING]
+    return FollowUp(check=NAME, stratum={"tests": tests}, count=max(1, found.first.answers), why=why)
 
 
 def _sound(found: _Findings) -> Verdict:
@@ -286,6 +290,7 @@ def _details(found: _Findings) -> dict[str, Json]:
         "drafted": None if drafts is None else drafts.drafted,
         "sampling_difference_nats": found.sampling.difference,
         "sampling_p_value": found.sampling.p_value,
-        "drawn_against_tables_p_value": found.sampling.drawn.p_value(),
+        "drawn_against_tables_p_value": found.sampling.by_share.drawn.p_value(),
+        "drawn_token_by_token_p_value": found.sampling.by_token.drawn.p_value(),
         "cut_short": found.history.cut_short,
     }

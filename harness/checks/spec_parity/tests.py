@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 from harness.checks.history import Answer
-from harness.checks.spec_parity.drawing import Draws, draws
+from harness.checks.spec_parity.drawing import Draws, draws, frequent
 from harness.checks.spec_parity.scores import LOUD, Scored, excess_scores, usual_noise
 from harness.records import Outcome, TokenLogprob
 from workloads.spec_parity import SAMPLED
@@ -110,23 +110,17 @@ def alarms_in_both_halves(scored: Sequence[Scored]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sampling:
-    """Two sets of tokens drawn at temperature 1: those after the first of an answer, where drafts are judged, and
-    others that never are.
+class Counted:
+    """Tokens at temperature 1 against their tables, in the same groups each time.
 
-    Surprise is log p(token) less its expectation under the table the server gives beside it: 0 on average, whatever the
-    context, if tokens are drawn from what is told. difference: in nats; p_value: two-sided, Welch's; None with too few.
-    drawn, drawn_fresh: tokens after the first against their tables, in the first round and in later ones; others: the
-    tokens that are never drafted, of all rounds.
+    drawn, fresh: those after the first of an answer, in the first round and in later ones. others: those that are never
+    drafted, of all rounds. one_by_one: the groups are single tokens.
     """
 
-    drafted: int
-    undrafted: int
-    difference: float | None
-    p_value: float | None
     drawn: Draws
-    drawn_fresh: Draws
+    fresh: Draws
     others: Draws
+    one_by_one: bool
 
     @property
     def off_tables(self) -> bool:
@@ -137,13 +131,41 @@ class Sampling:
     @property
     def off_again(self) -> bool:
         """Whether fresh ones are not either."""
-        p_value = self.drawn_fresh.p_value()
+        p_value = self.fresh.p_value()
         return p_value is not None and p_value <= CONFIRMING_LEVEL
 
     @property
     def unlike_others(self) -> bool:
-        """Whether they are off otherwise than tokens that are never drafted."""
-        return self.drawn.with_more(self.drawn_fresh).against(self.others) <= UNLIKE_LEVEL
+        """Whether they are off otherwise than tokens that are never drafted.
+
+        One by one there are too many groups for so few others: only what the first round showed is compared.
+        """
+        if self.one_by_one:
+            return self.drawn.along(self.fresh, self.others) <= UNLIKE_LEVEL
+        return self.drawn.with_more(self.fresh).against(self.others) <= UNLIKE_LEVEL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """Two sets of tokens drawn at temperature 1: those after the first of an answer, where drafts are judged, and
+    others that never are.
+
+    Surprise is log p(token) less its expectation under the table the server gives beside it: 0 on average, whatever the
+    context, if tokens are drawn from what is told. difference: in nats; p_value: two-sided, Welch's; None with too few.
+    by_share, by_token: tokens against their tables, in groups of their probability and one by one.
+    """
+
+    drafted: int
+    undrafted: int
+    difference: float | None
+    p_value: float | None
+    by_share: Counted
+    by_token: Counted
+
+    @property
+    def off_tables(self) -> tuple[Counted, ...]:
+        """The ways of counting by which tokens of the first round are not drawn from what the server tells."""
+        return tuple(each for each in (self.by_share, self.by_token) if each.off_tables)
 
 
 def sampling(answers: Sequence[Answer], other: Sequence[Answer] = ()) -> Sampling:
@@ -154,8 +176,11 @@ def sampling(answers: Sequence[Answer], other: Sequence[Answer] = ()) -> Samplin
     from scipy import stats
 
     sampled, elsewhere = _tables(answers), _tables(other)
-    early = [logprobs for fresh, logprobs in sampled if not fresh]
-    late = [logprobs for fresh, logprobs in sampled if fresh]
+    sets = (
+        [position for fresh, logprobs in sampled if not fresh for position in logprobs[1:]],
+        [position for fresh, logprobs in sampled if fresh for position in logprobs[1:]],
+        [logprobs[0] for _, logprobs in sampled] + [position for _, logprobs in elsewhere for position in logprobs[1:]],
+    )
     first = [value for _, logprobs in sampled if (value := surprise(logprobs[0])) is not None]
     if elsewhere:
         first = [fmean(values) for _, logprobs in elsewhere if (values := _surprises(logprobs[1:]))]
@@ -166,13 +191,16 @@ def sampling(answers: Sequence[Answer], other: Sequence[Answer] = ()) -> Samplin
         undrafted=len(first),
         difference=fmean(means) - fmean(first) if enough else None,
         p_value=float(stats.ttest_ind(means, first, equal_var=False).pvalue) if enough else None,
-        drawn=draws([position for logprobs in early for position in logprobs[1:]]),
-        drawn_fresh=draws([position for logprobs in late for position in logprobs[1:]]),
-        others=draws(
-            [logprobs[0] for _, logprobs in sampled]
-            + [position for _, logprobs in elsewhere for position in logprobs[1:]]
-        ),
+        by_share=_counted(*sets, tokens=()),
+        by_token=_counted(*sets, tokens=frequent(sets[0])),
     )
+
+
+def _counted(
+    early: Sequence[TokenLogprob], late: Sequence[TokenLogprob], others: Sequence[TokenLogprob], tokens: Sequence[str]
+) -> Counted:
+    drawn, fresh, undrafted = (draws(positions, tokens) for positions in (early, late, others))
+    return Counted(drawn=drawn, fresh=fresh, others=undrafted, one_by_one=bool(tokens))
 
 
 def _tables(answers: Sequence[Answer]) -> list[tuple[bool, tuple[TokenLogprob, ...]]]:

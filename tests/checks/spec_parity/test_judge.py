@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from harness.checks.history import Answer, Capabilities, CheckHistory
-from harness.checks.spec_parity.drawing import draws
+from harness.checks.spec_parity.drawing import draws, frequent
 from harness.checks.spec_parity.judge import judge
 from harness.checks.spec_parity.scores import Position, Scored
 from harness.checks.spec_parity.tests import sampling, surprise
@@ -288,3 +289,40 @@ def test_nothing_is_rescored_behind_a_place_where_several_tokens_may_be_written_
     assert early.details["misaligned"] == 16 * len(LATER)
     late = judge(replace(seen, answers=tuple(merged(each, 15) for each in seen.answers)))
     assert late.status is Status.SUSPECT and late.details["misaligned"] == 16
+
+
+def words(number: int, shares: tuple[float, ...], seed: int) -> list[TokenLogprob]:
+    """Tokens drawn by `shares`, beside a table that says that all three are nearly alike."""
+    top = tuple((word, math.log(share)) for word, share in (("a", 0.34), ("b", 0.33), ("c", 0.33)))
+    drawn = random.Random(seed).choices([word for word, _ in top], shares, k=number)
+    return [TokenLogprob(token=word, logprob=dict(top)[word], top=top) for word in drawn]
+
+
+def test_tokens_counted_one_by_one_show_what_their_probabilities_hide() -> None:
+    told, other = words(600, (1, 1, 1), 1), words(600, (1.5, 1, 0.5), 2)
+    tokens = frequent(told)
+    assert set(tokens) == {"a", "b", "c"} and frequent(told[:50]) == ()
+    right, wrong, again = (draws(each, tokens) for each in (told, other, words(600, (1.5, 1, 0.5), 3)))
+    assert right.p_value() is not None and (right.p_value() or 0.0) > 0.01
+    assert wrong.p_value() is not None and (wrong.p_value() or 0.0) < 1e-6
+    assert (draws(other).p_value() or 0.0) > 0.01
+    assert wrong.along(again, right) < 1e-3 < wrong.along(right, right)
+    assert wrong.along(again, draws([], tokens)) == 1.0
+
+
+def test_tokens_off_one_by_one_alone_ask_for_more_that_are_never_drafted_and_fail_if_those_are_not() -> None:
+    """Three tokens of one probability: how often each is drawn shows in no group of probabilities."""
+
+    def drawing(cell: str, seed: int) -> list[Answer]:
+        return [
+            replace(each, logprobs=(*words(1, (1, 1, 1), seed + at), *words(23, (1.5, 1, 0.5), 1000 + seed + at)))
+            for at, each in enumerate(sampled(150, 0.7, cell=cell))
+        ]
+
+    early = drawing("spec-parity-r0", 0)
+    alone = judge(history(shots(), early))
+    assert alone.status is Status.SUSPECT and alone.follow_up is not None
+    assert alone.follow_up.stratum == {"tests": ["sampling", "one by one"]}
+    asked = [*early, *drawing("spec-parity-r1", 5000)]
+    verdict = judge(history([*shots(), *shots(cell="spec-parity-r1")], asked, rounds=2))
+    assert verdict.status is Status.FAIL, verdict.reason
