@@ -121,7 +121,7 @@ def latency_distribution(name: str, values_of: Callable[[Sequence[Record]], F64]
     if seen:
         style.fit_x(axes, seen)
         axes.set_ylim(0, 1.01)
-        axes.legend(title=load_word([run.summary for run in runs]), loc="best")
+        style.name_lines(axes, load_word([run.summary for run in runs]))
     else:
         style.say_empty(axes, NOTHING)
     return Drawing(
@@ -265,7 +265,7 @@ def _against_load(
     style.use_levels(axes, [level for level, _ in drawn])
     style.fit_y(axes, [value for _, value in drawn])
     if index > 1:
-        axes.legend(loc="best")
+        style.name_lines(axes)
 
 
 def _contexts(summary: RunSummary) -> list[int | None]:

@@ -22,6 +22,9 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", "-.", ":")
 LOG_RANGE = 20.0
 MOST_DECADES = 4
+# More lines than this are named in small print, in columns of so many.
+LARGE_PRINT_LINES, SMALL_PRINT_ROWS = 8, 16
+SMALL_PRINT = 7
 HEADROOM = 1.1
 SETTINGS = {
     "font.family": "DejaVu Sans",
@@ -84,6 +87,13 @@ def colour(index: int) -> str:
 def dash(index: int) -> str:
     """The dash pattern that goes with `colour(index)`."""
     return DASHES[index // len(COLOURS) % len(DASHES)]
+
+
+def name_lines(axes: Axes, title: str | None = None) -> None:
+    """A legend where it hides least; many lines are named in small print and columns, so that it stays inside."""
+    count = len(axes.get_legend_handles_labels()[0])
+    size = SETTINGS["legend.fontsize"] if count <= LARGE_PRINT_LINES else SMALL_PRINT
+    axes.legend(title=title, loc="best", fontsize=size, ncols=-(-count // SMALL_PRINT_ROWS))
 
 
 def use_levels(axes: Axes, levels: Sequence[float]) -> None:
