@@ -43,6 +43,8 @@ class ChunkedBody:
                 self._left -= len(part)
                 if self._left > 2:
                     break
+            elif self._left == 0 and not self._in_trailer:
+                position = _take_whole_chunks(data, position, payload)
             following = self._line(data, position)
             if following is None:
                 break
@@ -98,6 +100,17 @@ class ChunkedBody:
             self._in_trailer = True
         else:
             self._left = size + 2
+
+
+def _take_whole_chunks(data: bytes, position: int, payload: list[bytes]) -> int:
+    """Add what chunks hold that are whole and plain to `payload`; where the first that is neither begins."""
+    while (end := data.find(b"\r\n", position, position + 10)) > position:
+        size = _plain_size(data[position:end])
+        if size is None or data[end + 2 + size : end + 4 + size] != b"\r\n":
+            break
+        payload.append(data[end + 2 : end + 2 + size])
+        position = end + 4 + size
+    return position
 
 
 @lru_cache(maxsize=1024)
