@@ -22,6 +22,7 @@ from eviction_tuples import BLOCK, LONG_TAILS, SHORT_TAILS
 
 from harness.checks.eviction.arms import PromptArms, Shot
 from harness.checks.eviction.decision import Decision, decide, passing_effect
+from harness.checks.eviction.judge import of_all_prompts
 from harness.checks.eviction.pairs import Pair, pairs_of
 from harness.records import TokenLogprob
 
@@ -249,7 +250,7 @@ def outcome(decision: Decision) -> str:
         return "SUSPECT"
     if decision.placebo:
         return "INCONCLUSIVE"
-    worst = passing_effect(decision.smallest_effects)
+    worst = passing_effect(of_all_prompts(decision.smallest_effects))
     return "PASS" if worst <= PASS_EFFECT else "INCONCLUSIVE"
 
 
@@ -267,7 +268,7 @@ def simulate(options: argparse.Namespace, scenario: Scenario, noise: Noise) -> N
             decision = draw(short, long, prompts, rng)
             counts[outcome(decision)] += 1
             named.update({f"{result.family}:{result.test}" for result in decision.confirmed or decision.alarms})
-            effects.append(passing_effect(decision.smallest_effects))
+            effects.append(passing_effect(of_all_prompts(decision.smallest_effects)))
         rates = " ".join(f"{name} {counts[name] / runs:.3f}" for name in ("PASS", "INCONCLUSIVE", "SUSPECT", "FAIL"))
         common = ", ".join(f"{name} {count / runs:.2f}" for name, count in named.most_common(4))
         blind = float(np.median(effects))

@@ -146,7 +146,7 @@ def _conclusion(
     if not any(name.startswith((f"{HIT}/", f"{TRAFFIC_HIT}/")) for name in decision.smallest_effects):
         reason = "hits were not measured: too few prompts had a resume from far back beside them (several caches?)"
         return Status.INCONCLUSIVE, reason, None
-    common = _but(decision.smallest_effects, *APART)
+    common = of_all_prompts(decision.smallest_effects)
     worst = passing_effect(common)
     if worst > LARGEST_BLIND_SPOT:
         reason = f"too noisy or too few prompts: blind below {worst:.2f} nats, {LARGEST_BLIND_SPOT} are allowed"
@@ -169,6 +169,11 @@ def _conclusion(
     if done.forked:
         how += f", {done.forked} behind a fork{_apart(decision.smallest_effects, FORKED)}"
     return Status.PASS, f"no difference beyond noise; blind below {alone:.2f} nats{tight}; {how}", None
+
+
+def of_all_prompts(effects: Mapping[str, float]) -> dict[str, float]:
+    """Smallest effects of the arms that all prompts go through: what a pass is judged by."""
+    return _but(effects, *APART)
 
 
 def blind_alone(effects: Mapping[str, float]) -> float:
