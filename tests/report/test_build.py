@@ -8,11 +8,14 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from harness.report.build import build_report
+from harness.report.derive import load_run
 from harness.report.figures import FIGURES
-from harness.store import StoreError
+from harness.report.tables import run_tables
+from harness.store import RunFolder, StoreError
 from tests.report.synthetic import write_run
 from tests.store.samples import run_info
 
@@ -155,3 +158,14 @@ def test_what_is_no_run_is_a_clear_error(tmp_path: Path) -> None:
 def test_the_terminal_table_does_not_load_the_heavy_libraries() -> None:
     code = "import sys, harness.report.terminal; print(sorted({'pandas', 'matplotlib', 'jinja2'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_the_tables_of_a_run_are_frames_in_a_notebook(tmp_path: Path) -> None:
+    run = RunFolder.open(write_run(tmp_path, levels=(1, 8)))
+    frames = {table.slug: table.frame() for table in run_tables([load_run(run).summary])}
+    latencies = frames["ttft_tpot"]
+    assert len(latencies) == 2
+    assert latencies["p50_ttft_ms"].gt(0).all()
+    build_report([run.path], tmp_path / "out")
+    written = pd.read_csv(tmp_path / "out" / "ttft_tpot.csv")
+    pd.testing.assert_frame_equal(written.dropna(axis=1), latencies.dropna(axis=1), check_dtype=False)
