@@ -168,4 +168,4 @@ def test_the_tables_of_a_run_are_frames_in_a_notebook(tmp_path: Path) -> None:
     assert latencies["p50_ttft_ms"].gt(0).all()
     build_report([run.path], tmp_path / "out")
     written = pd.read_csv(tmp_path / "out" / "ttft_tpot.csv")
-    pd.testing.assert_frame_equal(written.dropna(axis=1), latencies.dropna(axis=1), check_dtype=False)
+    pd.testing.assert_frame_equal(written.filter(like="_ms"), latencies.filter(like="_ms"))
