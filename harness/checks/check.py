@@ -33,6 +33,10 @@ class CheckBudget:
             raise ValueError("a budget needs at least 1 prompt of at least 1 token")
 
 
+# vLLM names tokens by their text, so that those written alike become one in its tables, unless it is asked for ids.
+BY_ID_OF_ENGINE: Mapping[str | None, Mapping[str, Json]] = {"vllm": {"return_tokens_as_token_ids": True}}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
     """Everything a plan may depend on.
@@ -59,9 +63,9 @@ class PlanRequest:
 
     @property
     def table_fields(self) -> Mapping[str, Json]:
-        """`logprob_fields` for tables in which no two tokens are one; vLLM names them by text unless told otherwise."""
-        by_id = self.logprob_fields and self.capabilities.engine == "vllm"
-        return {**self.logprob_fields, **({"return_tokens_as_token_ids": True} if by_id else {})}
+        """`logprob_fields` for tables in which no two tokens are one."""
+        by_id = BY_ID_OF_ENGINE.get(self.capabilities.engine, {}) if self.logprob_fields else {}
+        return {**self.logprob_fields, **by_id}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

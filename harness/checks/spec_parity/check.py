@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from harness.checks.check import Check, PlanRequest
+from harness.checks.check import BY_ID_OF_ENGINE, Check, PlanRequest
 from harness.checks.spec_parity.judge import ONE_BY_ONE, SAMPLING, judge
 from workloads.plan import Ask, Generator, Json, Observation
 from workloads.sequence import Sequence as Steps
@@ -17,10 +17,9 @@ WIDTH = 4
 SINGLES_PER_PROMPT, SINGLES_ONE_BY_ONE = 24, 96
 # Answers of two tokens for each prompt of a round that has to tell drafting from noise.
 OPENINGS_PER_PROMPT = 4
-# What keeps a server's own defaults from cutting the distribution at temperature 1. vLLM names tokens by their text, so
-# that those written alike become one in its tables: there they are asked for by id.
+# What keeps a server's own defaults from cutting the distribution at temperature 1.
 UNCUT_OF_ENGINE: dict[str | None, dict[str, Json]] = {
-    "vllm": {"top_k": -1, "min_p": 0, "return_tokens_as_token_ids": True},
+    "vllm": {"top_k": -1, "min_p": 0},
     "sglang": {"top_k": -1, "min_p": 0},
     "llama.cpp": {"top_k": 0, "min_p": 0},
 }
@@ -31,6 +30,7 @@ def plan(request: PlanRequest) -> Generator[Any]:
     if not request.material.exact:
         return Steps(name=NAME, version=VERSION, steps=(), parameters={"why": "no token ids"})
     prompts = request.budget.prompts if request.follow_up is None else request.follow_up.count
+    engine = request.capabilities.engine
     return spec_parity(
         request.material,
         SpecParityOptions(
@@ -40,7 +40,7 @@ def plan(request: PlanRequest) -> Generator[Any]:
             rescore=not request.elsewhere,
             sampled=2 * prompts,
             singles=_singles(request) * prompts,
-            uncut=UNCUT_OF_ENGINE.get(request.capabilities.engine, {}),
+            uncut={**UNCUT_OF_ENGINE.get(engine, {}), **BY_ID_OF_ENGINE.get(engine, {})},
             width=WIDTH,
             salt=request.capabilities.salt is True,
             bypass=request.capabilities.bypass is True,
